@@ -118,7 +118,9 @@ typedef struct dv_op_request {
 } dv_op_request;
 #define DV_OP_REQUEST_INIT                                                     \
     {                                                                          \
-        .size = sizeof(dv_op_request)                                          \
+        sizeof(dv_op_request), NULL, NULL, 0, NULL, 0,                         \
+            {NULL, (dv_dtype)0, 0, NULL, NULL, NULL, NULL, 0, NULL, NULL},     \
+            NULL, NULL, (dv_divide)0, 0, 0, NULL, 0                            \
     }
 
 // For each variable in the order of the request: slices. For each access (the

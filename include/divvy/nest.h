@@ -45,6 +45,89 @@ typedef struct dv_nest_options {
         sizeof(dv_nest_options), 0, 0, 0, 0, NULL, NULL, 0, 0, 0               \
     }
 
+// The rules of a nest, with the names and numbers of the errors of mini_jit, a
+// teaching compiler whose nests these are (docs/cli.md).
+typedef enum dv_nest_rule {
+#define NEST_RULE(NAME, name, number, text) DV_NEST_RULE_##NAME = number,
+#include "divvy/nest_rule.def"
+#undef NEST_RULE
+} dv_nest_rule;
+
+// Which operands of a product have a dimension: all (C), in0 and out (M), in1
+// and out (N), or in0 and in1 (K), along which is summed.
+typedef enum dv_nest_type {
+    DV_NEST_C,
+    DV_NEST_M,
+    DV_NEST_N,
+    DV_NEST_K,
+} dv_nest_type;
+// Who runs a dimension: threads, a sequential loop, or the kernel. In a nest
+// for a kernel, dimensions stand in this order.
+typedef enum dv_nest_exec {
+    DV_NEST_SHARED,
+    DV_NEST_SEQ,
+    DV_NEST_PRIM,
+} dv_nest_exec;
+enum {
+    DV_NEST_MAX_DIMS = 64,
+    DV_NEST_MAX_NAME = 63, // letters of the name of a nest
+    DV_NEST_PLACES = 4     // operands: in0, in1, out and in2, in this order
+};
+
+// A dimension of a nest.
+typedef struct dv_nest_loop {
+    dv_nest_type type;
+    dv_nest_exec exec;
+    int64_t size;
+    // Strides in elements; 0 if an operand does not have the dimension.
+    int64_t in0, in1, out, in2;
+    int64_t whole; // if it is inside a tile: the untiled size; otherwise 0
+    uint32_t
+        pack; // operands that each iteration packs: bit 0 in0, 1 in1, 2 out
+} dv_nest_loop;
+
+// What a nest is made of. The words are those of its text (docs/cli.md).
+typedef struct dv_nest_info {
+    size_t size;
+    const char *name; // letters, digits and _
+    dv_dtype dtype;
+    // The primitives of the first touch, of the kernel and of the last touch,
+    // such as "zero", "gemm" and "relu"; NULL: none.
+    const char *first, *main, *last;
+    const dv_nest_loop *loops; // the dimensions, outermost first
+    size_t n_loops;
+    const char *types[DV_NEST_PLACES];    // such as "f16"; NULL: `dtype`
+    const double *values[DV_NEST_PLACES]; // of constants; NULL: in memory
+    int mean;      // 1: sums are divided by the number of their terms
+    int laid;      // 1: only divvy's rules are checked, not mini_jit's
+    uint32_t pack; // operands that are packed before all loops, as in a loop
+    // 1 + the number of the operand that in2 indexes; 0: none. An index is 0 to
+    // index_count - 1, one more is index_stride elements further.
+    int look;
+    int64_t index_stride, index_count;
+} dv_nest_info;
+#define DV_NEST_INFO_INIT                                                      \
+    {                                                                          \
+        sizeof(dv_nest_info), "nest", DV_F32, NULL, NULL, NULL, NULL, 0,       \
+            {NULL, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL}, 0, 0, 0, 0, 0, \
+            0                                                                  \
+    }
+
+// Makes a nest. As with dv_nest_parse, only its words are checked, and a wrong
+// one fails with DV_E_NEST and its rule (dv_diag_rule). A nest that breaks
+// other rules can be made, for dv_nest_check to find them.
+DV_API dv_status dv_nest_make(dv_nest **out, const dv_nest_info *info,
+                              dv_diag *diag);
+// Describes a nest, so that dv_nest_make makes an equal one. `loops` receives
+// its dimensions; `values` receives its constants; texts live as long as the
+// nest.
+DV_API void dv_nest_describe(dv_nest_info *out,
+                             dv_nest_loop loops[DV_NEST_MAX_DIMS],
+                             double values[DV_NEST_PLACES], const dv_nest *n);
+// Returns whether two nests have the same name, type, primitives, operands and
+// dimensions.
+DV_API int dv_nest_equal(const dv_nest *a, const dv_nest *b);
+
 // Parses the text of one nest, which is copied. Only the syntax is checked.
 DV_API dv_status dv_nest_parse(dv_nest **out, const char *text, size_t len,
                                const char *name, dv_diag *diag);
@@ -60,7 +143,6 @@ typedef struct dv_nest_place {
 // or DV_GRAIN_FUNCTION (one op per function). The factors of a product may be
 // exchanged: `places`, unless NULL, receives the tensors of in0, in1, out and
 // in2. Fails with DV_E_NEST and the reason if the op has no nest.
-enum { DV_NEST_PLACES = 4 };
 DV_API dv_status dv_nest_derive(dv_nest **out,
                                 dv_nest_place places[DV_NEST_PLACES],
                                 const dv_program *p, dv_grain grain,
@@ -71,8 +153,8 @@ DV_API char *dv_nest_text(const dv_nest *n); // parses to the same nest
 // that no element is written by two points of the loops. Fails with DV_E_NEST
 // and the rule that is broken.
 DV_API dv_status dv_nest_check(const dv_nest *n, dv_diag *diag);
-// Returns the number of the rule that a nest breaks (docs/cli.md lists them),
-// if the error is DV_E_NEST; 0: none.
+// Returns the number of the rule that a nest breaks (a dv_nest_rule), if the
+// error is DV_E_NEST; 0: none.
 DV_API int dv_diag_rule(const dv_diag *d);
 // Does dv_nest_check, and also checks that the nest has the form that the
 // kernels of mini_jit (a teaching compiler) need: shared loops (divided among

@@ -43,7 +43,7 @@
 // meaningful: sizes, strides and primitives agree, and no two points of c, m, n
 // write the same element; passes and executors need no more. dv_nest_verify
 // also proves that mini_jit's kernels could run it; its rules are listed in
-// rule.def and checked in the order in which mini_jit checks them.
+// divvy/nest_rule.def and checked in the order in which mini_jit checks them.
 //
 // Kernels of mini_jit are column-major: m has unit stride in in0 and out, k in
 // in1.
@@ -78,7 +78,8 @@
 //   nest.[ch]           tables of primitives, properties derived from a nest
 //   prim.def            the primitives that kernels implement
 //   text.c              reads and prints nests
-//   verify.c, rule.def  the rules of a nest, numbered as in mini_jit
+//   build.c             makes nests by calls, describes them
+//   verify.c            the rules of a nest (divvy/nest_rule.def)
 //   derive.c            derives nests from the ops of a program
 //   pass.c, pass.def    runs lists of passes
 //   reorder.c           passes reorder and locality of mini_jit
@@ -109,8 +110,6 @@
 enum { DV_IN0, DV_IN1, DV_OUT, DV_N_OPERANDS };
 enum { DV_IN2 = DV_N_OPERANDS, DV_MAX_OPERANDS };
 enum {
-    DV_NEST_MAX_DIMS = 64,
-    DV_NEST_MAX_NAME = 63,
     // The pass split cuts dimensions of at least this size in two; the pass
     // fuse makes none larger than this.
     DV_NEST_FUSE_LIMIT = 256,
@@ -118,20 +117,6 @@ enum {
 // Largest size of one dimension. It is bounded because pass split searches for
 // divisors up to its square root.
 #define DV_NEST_MAX_SIZE ((int64_t)1 << 40)
-
-typedef enum dv_nest_type {
-    DV_NEST_C,
-    DV_NEST_M,
-    DV_NEST_N,
-    DV_NEST_K,
-} dv_nest_type;
-
-// Who runs a dimension. In a nest for a kernel, dimensions stand in this order.
-typedef enum dv_nest_exec {
-    DV_NEST_SHARED,
-    DV_NEST_SEQ,
-    DV_NEST_PRIM,
-} dv_nest_exec;
 
 typedef enum dv_prim {
 #define DV_PRIM(NAME, name, kind, k_prims, fn) DV_PRIM_##NAME,
@@ -282,6 +267,7 @@ int dv_prim_is_const(dv_prim p, double *value);
 dv_prim dv_prim_neutral(dv_prim reduce);
 // Returns the primitive of that name, or -1 if there is none.
 int dv_prim_find(const char *name, size_t len);
+const char *dv_nest_rule_name(dv_nest_rule r);
 const char *dv_nest_type_name(dv_nest_type t);
 const char *dv_nest_exec_name(dv_nest_exec e);
 const char *dv_nest_operand_name(int operand);
@@ -318,8 +304,6 @@ int dv_nest_factors(const dv_nest *n);
 dv_dtype dv_nest_compute(const dv_nest *n);
 // Returns whether the operand is in memory and the nest reads or writes it.
 int dv_nest_has(const dv_nest *n, int operand);
-// Returns whether two nests are equal apart from their source positions.
-int dv_nest_equal(const dv_nest *a, const dv_nest *b);
 // Sets *lo and *hi to the smallest and largest offset, in elements, at which
 // the nest accesses an operand, relative to the element where all indices are
 // 0. Returns 0 on overflow.

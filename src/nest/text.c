@@ -98,9 +98,13 @@ static dv_status read_dim(dv_lexer *lx, dv_nest *n)
     if (dv_lex_is(lx, "of")) {
         DV_TRY(dv_lex(lx));
         DV_TRY(dv_lex_int(lx, &d->whole, "the size of the whole dimension"));
-        if (d->whole < 1) // 0 stands for a dimension that is not tiled
-            return dv_fail(lx->diag, DV_E_NEST, (dv_loc){lx->src, d->off},
-                           "wrong_dimension: tiles of %" PRId64, d->whole);
+        if (d->whole < 1) { // 0 stands for a dimension that is not tiled
+            dv_status st =
+                dv_fail(lx->diag, DV_E_NEST, (dv_loc){lx->src, d->off},
+                        "wrong_dimension: tiles of %" PRId64, d->whole);
+            dv_diag_set_rule(lx->diag, DV_NEST_RULE_DIMENSION);
+            return st;
+        }
     }
     exec = which(lx, exec_name, 3);
     if (exec < 0)
@@ -127,10 +131,13 @@ static dv_status read_prim(dv_lexer *lx, dv_prim *to)
     int p = lx->tok.kind == DV_TOK_NAME
                 ? dv_prim_find(lx->src->text + lx->tok.off, lx->tok.len)
                 : -1;
-    if (p < 0)
-        return dv_fail(lx->diag, DV_E_NEST, dv_lex_at(lx),
-                       "wrong_primitive: there is no primitive %s",
-                       dv_lex_show(lx, buf));
+    if (p < 0) {
+        dv_status st = dv_fail(lx->diag, DV_E_NEST, dv_lex_at(lx),
+                               "wrong_primitive: there is no primitive %s",
+                               dv_lex_show(lx, buf));
+        dv_diag_set_rule(lx->diag, DV_NEST_RULE_PRIMITIVE);
+        return st;
+    }
     *to = (dv_prim)p;
     return dv_lex(lx);
 }

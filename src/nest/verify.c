@@ -9,26 +9,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const rule_names[] = {
-#define NEST_RULE(NAME, name, number, text) #name,
-#include "nest/rule.def"
+const char *dv_nest_rule_name(dv_nest_rule r)
+{
+    static const char *const names[] = {
+#define NEST_RULE(NAME, name, number, text) [number] = #name,
+#include "divvy/nest_rule.def"
 #undef NEST_RULE
-};
-static const int rule_numbers[] = {
-#define NEST_RULE(NAME, name, number, text) number,
-#include "nest/rule.def"
-#undef NEST_RULE
-};
-typedef enum rule {
-#define NEST_RULE(NAME, name, number, text) RULE_##NAME,
-#include "nest/rule.def"
-#undef NEST_RULE
-} rule;
+    };
+    return names[r];
+}
 
 // Reports that a rule is broken, with the source position of dimension `dim`,
 // or of the nest if `dim` is -1.
 __attribute__((format(printf, 5, 6))) static dv_status
-broken(const dv_nest *n, int dim, dv_diag *diag, rule r, const char *fmt, ...)
+broken(const dv_nest *n, int dim, dv_diag *diag, dv_nest_rule r,
+       const char *fmt, ...)
 {
     char text[256];
     va_list ap;
@@ -36,8 +31,9 @@ broken(const dv_nest *n, int dim, dv_diag *diag, rule r, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     dv_loc at = {n->src, dim < 0 ? n->off : n->dims[dim].off};
-    dv_status st = dv_fail(diag, DV_E_NEST, at, "%s: %s", rule_names[r], text);
-    dv_diag_set_rule(diag, rule_numbers[r]);
+    dv_status st =
+        dv_fail(diag, DV_E_NEST, at, "%s: %s", dv_nest_rule_name(r), text);
+    dv_diag_set_rule(diag, (int)r);
     return st;
 }
 
@@ -65,21 +61,21 @@ static const char *other_kind(const dv_nest *n)
 static dv_status check_dims(const dv_nest *n, dv_diag *diag)
 {
     if (n->n_dims < 1 || n->n_dims > DV_NEST_MAX_DIMS)
-        return broken(n, -1, diag, RULE_DIMENSION,
+        return broken(n, -1, diag, DV_NEST_RULE_DIMENSION,
                       "there are %d dimensions, 1 to %d are possible",
                       (int)n->n_dims, (int)DV_NEST_MAX_DIMS);
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
         if ((unsigned)d->type > DV_NEST_K)
-            return broken(n, i, diag, RULE_DIMENSION,
+            return broken(n, i, diag, DV_NEST_RULE_DIMENSION,
                           "dimension %d has type %d, 0 to 3 are possible", i,
                           (int)d->type);
         if ((unsigned)d->exec > DV_NEST_PRIM)
-            return broken(n, i, diag, RULE_EXECUTION,
+            return broken(n, i, diag, DV_NEST_RULE_EXECUTION,
                           "dimension %d has execution %d, 0 to 2 are possible",
                           i, (int)d->exec);
         if (d->size < 1 || d->size > DV_NEST_MAX_SIZE)
-            return broken(n, i, diag, RULE_DIMENSION,
+            return broken(n, i, diag, DV_NEST_RULE_DIMENSION,
                           "dimension %d has size %" PRId64 ", 1 to %" PRId64
                           " are possible",
                           i, d->size, DV_NEST_MAX_SIZE);
@@ -96,7 +92,7 @@ static dv_status check_tiles(const dv_nest *n, dv_diag *diag)
     int bad;
     int64_t most;
     if (!dv_nest_tiles_of(n, &t, &bad))
-        return broken(n, bad, diag, RULE_TILES,
+        return broken(n, bad, diag, DV_NEST_RULE_TILES,
                       "dimension %d is %" PRId64 " of %" PRId64
                       ", but nothing before it steps over it alone",
                       bad, n->dims[bad].size, n->dims[bad].whole);
@@ -108,7 +104,7 @@ static dv_status check_tiles(const dv_nest *n, dv_diag *diag)
         if (!dv_mul_i64(&most, n->dims[i].size, t.unit[i]) || whole < 1 ||
             whole > DV_NEST_MAX_SIZE || (!top && n->dims[i].whole != whole) ||
             (top && (most < whole || most - t.unit[i] >= whole)))
-            return broken(n, i, diag, RULE_TILES,
+            return broken(n, i, diag, DV_NEST_RULE_TILES,
                           "dimension %d has %" PRId64 " tiles of %" PRId64
                           ", which is not %" PRId64,
                           i, n->dims[i].size, t.unit[i], whole);
@@ -122,17 +118,17 @@ static dv_status check_marks(const dv_nest *n, dv_diag *diag)
 {
     int seen = n->pack;
     if (n->pack && other_kind(n))
-        return broken(n, -1, diag, RULE_MARKS, "%s packs nothing",
+        return broken(n, -1, diag, DV_NEST_RULE_MARKS, "%s packs nothing",
                       dv_prim_get(n->main)->name);
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
         if (d->pack && other_kind(n))
-            return broken(n, i, diag, RULE_MARKS,
+            return broken(n, i, diag, DV_NEST_RULE_MARKS,
                           "dimension %d packs %s, which a %s does not", i,
                           dv_nest_operand_name(__builtin_ctz(d->pack)),
                           other_kind(n));
         if ((seen & d->pack) || (d->pack && d->exec == DV_NEST_PRIM))
-            return broken(n, i, diag, RULE_MARKS,
+            return broken(n, i, diag, DV_NEST_RULE_MARKS,
                           "dimension %d packs %s, which %s", i,
                           dv_nest_operand_name(__builtin_ctz(d->pack)),
                           d->exec == DV_NEST_PRIM ? "the kernel does not"
@@ -147,7 +143,7 @@ static dv_status check_marks(const dv_nest *n, dv_diag *diag)
 static dv_status check_operands(const dv_nest *n, dv_diag *diag)
 {
     if (n->types[DV_OUT] || n->constants >> DV_OUT & 1)
-        return broken(n, -1, diag, RULE_OPERANDS,
+        return broken(n, -1, diag, DV_NEST_RULE_OPERANDS,
                       "out is %s, the nest is %s: its type is out's",
                       n->types[DV_OUT]
                           ? dv_dtype_get(dv_nest_dtype(n, DV_OUT))->name
@@ -160,19 +156,19 @@ static dv_status check_operands(const dv_nest *n, dv_diag *diag)
         dv_nest without = *n;
         without.constants = 0;
         if (!dv_nest_has(&without, o))
-            return broken(n, -1, diag, RULE_OPERANDS,
+            return broken(n, -1, diag, DV_NEST_RULE_OPERANDS,
                           "%s is %s, but %s does not read it",
                           dv_nest_operand_name(o),
                           constant ? "a constant"
                                    : dv_dtype_get(dv_nest_dtype(n, o))->name,
                           dv_prim_get(n->main)->name);
         if (constant && (is_product(n->main) || dv_nest_is_reduce(n)))
-            return broken(n, -1, diag, RULE_OPERANDS,
+            return broken(n, -1, diag, DV_NEST_RULE_OPERANDS,
                           "%s is a constant, which %s does not take",
                           dv_nest_operand_name(o), dv_prim_get(n->main)->name);
         for (int i = 0; constant && i < n->n_dims; i++)
             if (n->dims[i].stride[o])
-                return broken(n, i, diag, RULE_OPERANDS,
+                return broken(n, i, diag, DV_NEST_RULE_OPERANDS,
                               "%s is a constant and has stride %" PRId64
                               " in dimension %d",
                               dv_nest_operand_name(o), n->dims[i].stride[o], i);
@@ -184,10 +180,11 @@ static dv_status check_mean(const dv_nest *n, dv_diag *diag)
 {
     if (n->mean && !is_product(n->main) && n->main != DV_PRIM_SUM &&
         n->main != DV_PRIM_DOT)
-        return broken(n, -1, diag, RULE_MEAN, "main is %s, a mean is of a sum",
+        return broken(n, -1, diag, DV_NEST_RULE_MEAN,
+                      "main is %s, a mean is of a sum",
                       dv_prim_get(n->main)->name);
     if (n->mean && n->first != DV_PRIM_ZERO)
-        return broken(n, -1, diag, RULE_MEAN,
+        return broken(n, -1, diag, DV_NEST_RULE_MEAN,
                       "the first touch is %s, a mean begins with zero",
                       dv_prim_get(n->first)->name);
     return DV_OK;
@@ -200,21 +197,21 @@ static dv_status check_index(const dv_nest *n, dv_diag *diag)
     int o = n->look - 1;
     dv_dtype t = dv_nest_dtype(n, DV_IN2);
     if (is_product(n->main) || dv_nest_is_select(n) || !dv_nest_has(n, o))
-        return broken(n, -1, diag, RULE_LOOK,
+        return broken(n, -1, diag, DV_NEST_RULE_LOOK,
                       "%s is looked up, which %s does not",
                       dv_nest_operand_name(o), dv_prim_get(n->main)->name);
     if (o == DV_OUT && dv_nest_is_reduce(n))
-        return broken(n, -1, diag, RULE_LOOK,
+        return broken(n, -1, diag, DV_NEST_RULE_LOOK,
                       "out is looked up, which %s does not",
                       dv_prim_get(n->main)->name);
     if (dv_is_float(t) || n->constants >> DV_IN2 & 1)
-        return broken(n, -1, diag, RULE_LOOK,
+        return broken(n, -1, diag, DV_NEST_RULE_LOOK,
                       "in2 is %s, an index is a whole number in memory",
                       n->constants >> DV_IN2 & 1 ? "a constant"
                                                  : dv_dtype_get(t)->name);
     if (n->index_count < 1 || n->index_count > DV_NEST_MAX_SIZE ||
         !n->index_stride)
-        return broken(n, -1, diag, RULE_LOOK,
+        return broken(n, -1, diag, DV_NEST_RULE_LOOK,
                       "%" PRId64 " indices in steps of %" PRId64
                       ": 1 to %" PRId64 " are possible, and no step of 0",
                       n->index_count, n->index_stride, DV_NEST_MAX_SIZE);
@@ -228,7 +225,7 @@ static dv_status check_index_shared(const dv_nest *n, dv_diag *diag)
 {
     for (int i = 0; n->look == 1 + DV_OUT && i < n->n_dims; i++)
         if (n->dims[i].exec == DV_NEST_SHARED && n->dims[i].stride[DV_IN2])
-            return broken(n, i, diag, RULE_LOOK_SHARED,
+            return broken(n, i, diag, DV_NEST_RULE_LOOK_SHARED,
                           "dimension %d, of size %" PRId64
                           ", is shared and steps %" PRId64 " in the index",
                           i, n->dims[i].size, n->dims[i].stride[DV_IN2]);
@@ -241,7 +238,7 @@ static dv_status check_index_prims(const dv_nest *n, dv_diag *diag)
 {
     for (int i = 0; n->look && i < n->n_dims; i++)
         if (n->dims[i].exec == DV_NEST_PRIM && n->dims[i].stride[DV_IN2])
-            return broken(n, i, diag, RULE_LOOK,
+            return broken(n, i, diag, DV_NEST_RULE_LOOK,
                           "dimension %d is prim and steps %" PRId64
                           " in the index",
                           i, n->dims[i].stride[DV_IN2]);
@@ -258,7 +255,7 @@ static dv_status check_in1(const dv_nest *n, dv_diag *diag)
             return DV_OK;
     for (int i = 0; i < 3; i++)
         if (is_product(used[i]))
-            return broken(n, -1, diag, RULE_DIMENSION,
+            return broken(n, -1, diag, DV_NEST_RULE_DIMENSION,
                           "in1 has strides in 0 of %d dimensions, %s reads it",
                           (int)n->n_dims, dv_prim_get(used[i])->name);
     return DV_OK;
@@ -268,7 +265,7 @@ static dv_status check_k_shared(const dv_nest *n, dv_diag *diag)
 {
     for (int i = 0; i < n->n_dims; i++)
         if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_SHARED)
-            return broken(n, i, diag, RULE_K_SHARED,
+            return broken(n, i, diag, DV_NEST_RULE_K_SHARED,
                           "dimension %d, k of size %" PRId64 ", is shared", i,
                           n->dims[i].size);
     return DV_OK;
@@ -287,7 +284,7 @@ static dv_status check_dtype(const dv_nest *n, dv_diag *diag)
     if (is_product(n->main))
         return dv_nest_factors(n) >= 0
                    ? DV_OK
-                   : broken(n, -1, diag, RULE_DTYPE,
+                   : broken(n, -1, diag, DV_NEST_RULE_DTYPE,
                             "%s of %s and %s to %s; both factors are f32 or "
                             "f64 as out is, f16 or bf16 and out a float of at "
                             "most 32 bits, i8 or i32 and out i32",
@@ -299,10 +296,11 @@ static dv_status check_dtype(const dv_nest *n, dv_diag *diag)
             continue;
         if (dv_is_float(t) || t == DV_I32 || t == DV_I8)
             continue;
-        return broken(
-            n, -1, diag, RULE_DTYPE, "%s is %s; no kernel computes with it",
-            o == DV_OUT || t == n->dtype ? "it" : dv_nest_operand_name(o),
-            dv_dtype_get(t)->name);
+        return broken(n, -1, diag, DV_NEST_RULE_DTYPE,
+                      "%s is %s; no kernel computes with it",
+                      o == DV_OUT || t == n->dtype ? "it"
+                                                   : dv_nest_operand_name(o),
+                      dv_dtype_get(t)->name);
     }
     return DV_OK;
 }
@@ -311,7 +309,7 @@ static dv_status check_order(const dv_nest *n, dv_diag *diag)
 {
     for (int i = 1; i < n->n_dims; i++)
         if (n->dims[i].exec < n->dims[i - 1].exec)
-            return broken(n, i, diag, RULE_ORDER,
+            return broken(n, i, diag, DV_NEST_RULE_ORDER,
                           "dimension %d is %s behind dimension %d, which is "
                           "%s; first shared, then seq, then prim",
                           i, dv_nest_exec_name(n->dims[i].exec), i - 1,
@@ -340,12 +338,12 @@ static dv_status check_mn_prims(const dv_nest *n, dv_diag *diag)
     int want = dv_nest_is_reduce(n) ? 1 : 2;
     if (takes_any(n) || dv_nest_is_reduce(n))
         return all == want ? DV_OK
-                           : broken(n, -1, diag, RULE_PRIM_CONFIG,
+                           : broken(n, -1, diag, DV_NEST_RULE_PRIM_CONFIG,
                                     "%d of c, m and n are prim, %s has %d", all,
                                     dv_prim_get(n->main)->name, want);
     if (n_m == 1 && n_n == 1)
         return DV_OK;
-    return broken(n, -1, diag, RULE_PRIM_CONFIG,
+    return broken(n, -1, diag, DV_NEST_RULE_PRIM_CONFIG,
                   "%d m and %d n dimensions are prim, 1 and 1 are needed", n_m,
                   n_n);
 }
@@ -355,7 +353,7 @@ static dv_status check_unit_strides(const dv_nest *n, dv_diag *diag)
     dv_nest_prims p = dv_nest_find_prims(n);
     const int64_t *m = n->dims[p.m].stride;
     if (takes_any(n) && m[DV_OUT] != 1)
-        return broken(n, p.m, diag, RULE_STRIDES,
+        return broken(n, p.m, diag, DV_NEST_RULE_STRIDES,
                       "the prims of %s have stride %" PRId64 " and %" PRId64
                       " in out, one must be 1",
                       dv_prim_get(n->main)->name, m[DV_OUT],
@@ -367,7 +365,7 @@ static dv_status check_unit_strides(const dv_nest *n, dv_diag *diag)
         return DV_OK;
     if (m[DV_IN0] == 1 && (m[DV_OUT] == 1 || dv_nest_is_transposed(n)))
         return DV_OK;
-    return broken(n, p.m, diag, RULE_STRIDES,
+    return broken(n, p.m, diag, DV_NEST_RULE_STRIDES,
                   "prim m has stride %" PRId64 " in in0 and %" PRId64
                   " in out, 1 and 1 are needed%s",
                   m[DV_IN0], m[DV_OUT],
@@ -382,7 +380,7 @@ static dv_status check_reduce_strides(const dv_nest *n, dv_diag *diag)
     int64_t m = n->dims[p.m].stride[DV_IN0], k = n->dims[p.k1].stride[DV_IN0];
     if (m == 1 || k == 1)
         return DV_OK;
-    return broken(n, p.k1, diag, RULE_STRIDES,
+    return broken(n, p.k1, diag, DV_NEST_RULE_STRIDES,
                   "the prims of %s have stride %" PRId64 " and %" PRId64
                   " in in0, one must be 1",
                   dv_prim_get(n->main)->name, m, k);
@@ -398,7 +396,7 @@ static dv_status check_k_prims(const dv_nest *n, dv_diag *diag)
     if (main->kind == DV_PRIM_IS_NOTHING)
         return DV_OK;
     if (found != main->k_prims)
-        return broken(n, -1, diag, RULE_PRIM_CONFIG,
+        return broken(n, -1, diag, DV_NEST_RULE_PRIM_CONFIG,
                       "%d k dimensions are prim, %s has %d", found, main->name,
                       main->k_prims);
     if (dv_nest_is_reduce(n))
@@ -410,7 +408,7 @@ static dv_status check_k_prims(const dv_nest *n, dv_diag *diag)
         last--;
     if (n->dims[last].stride[DV_IN1] == 1)
         return DV_OK;
-    return broken(n, last, diag, RULE_PRIM_CONFIG,
+    return broken(n, last, diag, DV_NEST_RULE_PRIM_CONFIG,
                   "the last prim k has stride %" PRId64 " in in1, 1 is needed",
                   n->dims[last].stride[DV_IN1]);
 }
@@ -468,7 +466,7 @@ static dv_status check_membership(const dv_nest *n, dv_diag *diag)
                 has = MAY;
             if (has == MAY || (d->stride[o] != 0) == (has == YES))
                 continue;
-            return broken(n, i, diag, RULE_STRIDES,
+            return broken(n, i, diag, DV_NEST_RULE_STRIDES,
                           "%s has stride %" PRId64
                           " in dimension %d, of type %s: it must %sbe 0",
                           dv_nest_operand_name(o), d->stride[o], i,
@@ -485,7 +483,7 @@ static dv_status check_alone(const dv_nest *n, dv_diag *diag)
     int touched = n->first != DV_PRIM_NONE || n->last != DV_PRIM_NONE;
     if ((!dv_nest_is_unary(n) && !takes_any(n)) || !touched)
         return DV_OK;
-    return broken(n, -1, diag, RULE_MAIN_CONFIG,
+    return broken(n, -1, diag, DV_NEST_RULE_MAIN_CONFIG,
                   "main %s is %s and has first touch %s, last touch %s",
                   dv_prim_get(n->main)->name, other_kind(n),
                   dv_prim_get(n->first)->name, dv_prim_get(n->last)->name);
@@ -494,12 +492,13 @@ static dv_status check_alone(const dv_nest *n, dv_diag *diag)
 static dv_status check_prims(const dv_nest *n, dv_diag *diag)
 {
     if (!is_touch(n->first))
-        return broken(n, -1, diag, RULE_FIRST, "%s is not unary",
+        return broken(n, -1, diag, DV_NEST_RULE_FIRST, "%s is not unary",
                       dv_prim_get(n->first)->name);
     if (n->main == DV_PRIM_NONE)
-        return broken(n, -1, diag, RULE_MAIN, "the main primitive is none");
+        return broken(n, -1, diag, DV_NEST_RULE_MAIN,
+                      "the main primitive is none");
     if (!is_touch(n->last))
-        return broken(n, -1, diag, RULE_LAST, "%s is not unary",
+        return broken(n, -1, diag, DV_NEST_RULE_LAST, "%s is not unary",
                       dv_prim_get(n->last)->name);
     return DV_OK;
 }
@@ -543,12 +542,12 @@ static dv_status check_overlap(const dv_nest *n, dv_diag *diag)
     for (int s = 0; s < n_steps; s++) {
         int dim = (int)steps[s][1];
         if (steps[s][0] <= span && dim < 0)
-            return broken(n, -1, diag, RULE_OVERLAP,
+            return broken(n, -1, diag, DV_NEST_RULE_OVERLAP,
                           "an index steps by %" PRId64
                           " in out, smaller steps reach %" PRId64,
                           steps[s][0], span);
         if (steps[s][0] <= span)
-            return broken(n, dim, diag, RULE_OVERLAP,
+            return broken(n, dim, diag, DV_NEST_RULE_OVERLAP,
                           "dimension %d steps by %" PRId64
                           " in out, smaller steps reach %" PRId64,
                           dim, steps[s][0], span);

@@ -28,9 +28,9 @@ for rule in $(sed -n 's/^- \([A-Z][0-9]*\) .*/\1/p' docs/invariants.md); do
     grep -rqw --exclude='*.expect' "$rule" tests || ls tests/golden/*/"$rule"_* tests/golden/*/"$(echo "$rule" | tr C c)"_* >/dev/null 2>&1 ||
         fail "no test cites $rule"
 done
-# docs/cli.md lists the rules of nests, with the numbers of nest/rule.def.
-sed -n 's/^NEST_RULE([A-Z0-9_]*, *\([a-z0-9_]*\), *\([0-9]*\),.*/| \2 | `\1` |/p' src/nest/rule.def >"${TMPDIR:-/tmp}/rules.$$"
-[ -s "${TMPDIR:-/tmp}/rules.$$" ] || fail "src/nest/rule.def has no rules"
+# docs/cli.md lists the rules of nests, with the numbers of divvy/nest_rule.def.
+sed -n 's/^NEST_RULE([A-Z0-9_]*, *\([a-z0-9_]*\), *\([0-9]*\),.*/| \2 | `\1` |/p' include/divvy/nest_rule.def >"${TMPDIR:-/tmp}/rules.$$"
+[ -s "${TMPDIR:-/tmp}/rules.$$" ] || fail "include/divvy/nest_rule.def has no rules"
 while IFS= read -r row; do
     grep -qF "$row" docs/cli.md || fail "docs/cli.md has no row $row"
 done <"${TMPDIR:-/tmp}/rules.$$"

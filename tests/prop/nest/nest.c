@@ -176,6 +176,26 @@ static int reads_back(const dv_nest *n)
     return ok || case_no("it does not read back");
 }
 
+// A nest that is made from its description is the same nest.
+static int is_made_again(const dv_nest *n)
+{
+    dv_nest_info info;
+    dv_nest_loop loops[DV_NEST_MAX_DIMS];
+    double values[DV_NEST_PLACES];
+    dv_nest *again = NULL;
+    dv_text a = {0}, b = {0};
+    dv_nest_describe(&info, loops, values, n);
+    int ok = dv_nest_make(&again, &info, NULL) == DV_OK;
+    dv_nest_print(&a, n);
+    if (ok)
+        dv_nest_print(&b, again);
+    ok = ok && dv_nest_equal(n, again) && !strcmp(a.at, b.at);
+    dv_text_free(&a);
+    dv_text_free(&b);
+    dv_nest_destroy(again);
+    return ok || case_no("its description makes another nest");
+}
+
 typedef struct watch {
     const void *want;
     size_t bytes;
@@ -191,7 +211,7 @@ static void after(void *user, const char *pass, const dv_nest *n)
     void *got = result(n, &bytes);
     if (bytes != w->bytes || memcmp(got, w->want, bytes) != 0)
         w->ok = case_no("%s changes the result", pass);
-    w->ok = w->ok && reads_back(n);
+    w->ok = w->ok && reads_back(n) && is_made_again(n);
     free(got);
 }
 
