@@ -14,9 +14,7 @@ enum {
 // The register tiles and cache shares below were measured. A panel of B (the
 // packed columns that a kernel multiplies) stays in L1 while rows of A are
 // streamed past it, and the accumulators, one row of B and the scalars of A
-// fill the register file. With AVX-512 a panel of B exceeds L1: a shorter k
-// would make it fit, but C would be read and written more often, which costs
-// more.
+// fill the register file.
 #define NEON(its_name, types)                                                  \
     {                                                                          \
         .name = its_name, .family = DV_ISA_A64, .vector_bytes = 16,            \
@@ -25,16 +23,16 @@ enum {
         .pairs_cols = 12, .pairs_bytes = 8, .l1_eighths_pairs = 7,             \
         .l2_eighths_pairs = 2, .l1_bytes = 64 << 10, .l2_bytes = 1 << 20,      \
         .l1_eighths_panels = 7, .l2_eighths_block = 4,                         \
-        .l2_eighths_block_f64 = 2, .plan_of_l1 = 7, .search_of_l1 = 5,         \
-        .search_vectors = 6, .copy_tile_rows = 4                               \
+        .l2_eighths_block_f64 = 2, .search_of_l1 = 5, .search_vectors = 6,     \
+        .copy_tile_rows = 4                                                    \
     }
 #define AVX512(its_name, types)                                                \
     .name = its_name, .family = DV_ISA_X64, .vector_bytes = 64,                \
     .dtypes = types, .panel_rows = 8, .panel_vectors = 3,                      \
     .max_panel_read = 28, .max_panel_packed = 28, .l1_bytes = 48 << 10,        \
     .l2_bytes = 2 << 20, .l1_eighths_panels = 8, .l2_eighths_block = 4,        \
-    .l2_eighths_block_f64 = 2, .plan_of_l1 = 11, .search_of_l1 = 11,           \
-    .search_vectors = 3, .streams = 1
+    .l2_eighths_block_f64 = 2, .search_of_l1 = 11, .search_vectors = 3,        \
+    .streams = 1
 const dv_isa dv_isas[] = {
     NEON("neon-bf16", FLOATS | WHOLE | PAIRED),
     NEON("neon", FLOATS | WHOLE),
@@ -61,7 +59,6 @@ const dv_isa dv_isas[] = {
      .l1_eighths_panels = 7,
      .l2_eighths_block = 4,
      .l2_eighths_block_f64 = 4,
-     .plan_of_l1 = 7,
      .search_of_l1 = 11,
      .search_vectors = 2,
      .streams = 1},

@@ -35,19 +35,16 @@ typedef struct dv_isa {
     int pairs_rows, pairs_cols, pairs_bytes, i8_correction;
     int has_tiles;              // 1 if it has the tile registers of AMX
     int64_t l1_bytes, l2_bytes; // typical sizes, used if none are known
-    // How much of a cache blocks of a matrix product may fill, in eighths, when
-    // no plan prescribes blocks: L1 for the panels in use, L2 for a packed
-    // block of A, L2 for a packed block of A of 8-byte elements, and L1 and L2
-    // for narrow types (bf16, i8).
+    // How much of a cache blocks of a matrix product may fill, in eighths: L1
+    // for the panels in use, which gives the length of the blocks of k, L2 for
+    // a packed block of A, L2 for a packed block of A of 8-byte elements, and
+    // L1 and L2 for narrow types (bf16, i8).
     int l1_eighths_panels, l2_eighths_block, l2_eighths_block_f64,
         l1_eighths_pairs, l2_eighths_pairs;
-    // How much of L1 a block of the reduced dimension k may fill in plans, in
-    // eighths: in a plain product of two matrices, and in kernels that the
-    // search for the best loop order tries. These two decide the order in which
-    // sums are added up, and with it the bits of results; they differ from
-    // l1_eighths_panels where a longer k was measured to be faster even though
-    // its panel of B is larger than L1.
-    int plan_of_l1, search_of_l1;
+    // The same for L1 in kernels that the search for the best loop order tries.
+    // With AVX-512 a longer k was measured to be faster there, even though its
+    // panel of B is larger than L1.
+    int search_of_l1;
     // Width in vectors of the widest micro-tile (block of results in registers)
     // that the search for the best loop order considers: on NEON one more than
     // packed panels have, for operands that are not packed.

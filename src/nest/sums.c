@@ -203,7 +203,8 @@ static int64_t plain_block(const dv_sums_machine *m, int64_t k, int64_t es)
     const dv_isa *isa = dv_isa_of_vector(m->vector_bytes);
     int64_t vector = isa->vector_bytes, unit = vector / es;
     int64_t row = isa->panel_vectors * vector + 2 * isa->panel_rows * es;
-    int64_t most = dv_max_i64(m->caches.l1 * isa->plan_of_l1 / 8 / row, unit);
+    int64_t most =
+        dv_max_i64(m->caches.l1 * isa->l1_eighths_panels / 8 / row, unit);
     int64_t parts = dv_ceil_div(k, most);
     return dv_min_i64(k, dv_ceil_div(dv_ceil_div(k, parts), unit) * unit);
 }
@@ -306,9 +307,8 @@ static int choose_pairs(const dv_nest *whole, const dv_sums_machine *m,
     int64_t parts = dv_ceil_div(size[2], dv_max_i64(most, unit));
     int64_t block = dv_ceil_div(dv_ceil_div(size[2], parts), unit) * unit;
     int can = whole->narrow == DV_I8 ? m->dots : m->matrix;
-    if (!can || size[0] < LEAST || size[1] < LEAST ||
-        size[2] < 2 * LEAST || size[2] > MOST_K || inner > block ||
-        out->n_dims > DV_FORM_MAX_K)
+    if (!can || size[0] < LEAST || size[1] < LEAST || size[2] < 2 * LEAST ||
+        size[2] > MOST_K || inner > block || out->n_dims > DV_FORM_MAX_K)
         return 0;
     if (block / inner < out->dims[0].size)
         dv_nest_cut(out, 0, block / inner);
