@@ -269,7 +269,7 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
         vec.staged = 1;
         vec.reads = blocks->kernel.reads;
     }
-    int want_product = pins->kind == DV_KERNEL_PRODUCT || pins->tile_size;
+    int want_product = pins->kind == DV_KERNEL_PRODUCT || pins->tiled;
     int gemm =
         as ? product : want_product || dv_sums_worth_gemm(whole.p, whole.op);
     if (!parts && !run->grid && !gemm)
@@ -296,8 +296,7 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
                           .as = as,
                           .probing = x->probing,
                           .wanted = want_product,
-                          .tile_var = pins->tile_var,
-                          .tile_size = pins->tile_size,
+                          .pins = pins,
                           .jit = x->jit,
                           .arena = &x->arena};
     int other = pins->kind >= 0 && pins->kind != DV_KERNEL_PRODUCT;

@@ -328,13 +328,13 @@ static int fill_product(dv_product *p)
     return 1;
 }
 
-// Cuts the variable p->how.tile_var of a sum into blocks of p->how.tile_size,
-// which the user prescribes: one loop over blocks around all others, and one
-// level inside the kernel.
-static dv_status tile_sums(const dv_product *p, dv_sum_order *s, dv_diag *diag)
+// Cuts variable v of a sum into blocks of the size that the user prescribes:
+// one loop over blocks around all others, and one level inside the kernel.
+static dv_status tile_sum(const dv_product *p, int32_t v, dv_sum_order *s,
+                          dv_diag *diag)
 {
-    int32_t v = p->how.tile_var, n = 0;
-    int64_t size = p->how.tile_size, len = dv_var_len(p->o, v);
+    int32_t n = 0;
+    int64_t size = p->how.pins->tile[v], len = dv_var_len(p->o, v);
     dv_sum_level *levels = DV_NEW(p->how.arena, dv_sum_level, s->n_levels + 2);
     if (!levels)
         return dv_nomem(diag);
@@ -367,7 +367,10 @@ static dv_status find_sums(dv_product *p, int *found, dv_diag *diag)
     dv_whole_op whole = dv_plan_whole_op(plan, p->how.op);
     DV_TRY(dv_sums_choose(own, found, whole.p, whole.number, &machine,
                           p->how.arena, diag));
-    return *found && p->how.tile_size ? tile_sums(p, own, diag) : DV_OK;
+    for (int32_t v = 0; *found && v < p->o->n_vars; v++)
+        if (p->how.pins->tiled >> v & 1 && p->o->vars[v].reduce)
+            DV_TRY(tile_sum(p, v, own, diag));
+    return DV_OK;
 }
 
 static size_t n_shapes(const dv_product *p)
@@ -577,19 +580,75 @@ static dv_contraction *find_contract(const dv_product_set *s, const dv_nest *n,
 }
 
 // Creates the contraction of a nest whose loops are those of the plan, with the
-// choices `as` or, if that is NULL, whose loops are chosen here.
+// choices `as` or, if that is NULL, chooses as much as `optimise` says.
 static dv_status create_contract(const dv_product *p, const dv_nest *n,
                                  const dv_contraction_choices *as,
-                                 const dv_product_set *set, dv_contraction **to,
-                                 dv_diag *diag)
+                                 const dv_product_set *set,
+                                 dv_nest_optimise_level optimise,
+                                 dv_contraction **to, dv_diag *diag)
 {
     dv_contract_options options = {.size = sizeof(dv_contract_options),
+                                   .optimise = optimise,
                                    .threads = 1,
                                    .l1_bytes = set->l1_bytes,
                                    .l2_bytes = set->l2_bytes,
                                    .l3_bytes = set->l3_bytes};
     return as ? dv_contraction_obey(to, p->how.jit, n, as, &options, diag)
               : dv_contraction_create(to, p->how.jit, n, &options, diag);
+}
+
+// Returns whether the user prescribes the size of variable v in the loops of a
+// tile, and the tile has more values of it.
+static int is_cut_by_pin(const dv_product *p, const dv_tile *t, int32_t v)
+{
+    return p->how.pins->tiled >> v & 1 && !p->o->vars[v].reduce &&
+           p->how.pins->tile[v] < t->end[v] - t->begin[v];
+}
+
+static dv_status refuse_order(const dv_product *p, dv_diag *diag)
+{
+    return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                   "%s cannot be summed in the order of the plan", p->o->name);
+}
+
+// Gives the nest of a tile the loops that would be chosen for it, cut as the
+// user prescribes. A GEMM plan, which has blocks of its own, becomes loops.
+static dv_status apply_pins(const dv_product *p, const dv_tile *t, dv_nest *n,
+                            const dv_product_set *set, dv_diag *diag)
+{
+    dv_contraction *c = NULL;
+    dv_arena *arena = p->how.arena;
+    dv_tile_schedule loops = {0};
+    dv_nest chosen;
+    int fits = 1;
+    if (n->narrow)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "matrix instructions compute %s, in tiles that cannot "
+                       "be pinned",
+                       p->o->name);
+    dv_nest_copy(&chosen, n);
+    if (!dv_sums_apply(p->sums, &chosen))
+        return refuse_order(p, diag);
+    DV_TRY(
+        create_contract(p, &chosen, NULL, set, DV_NEST_OPTIMISE_ALL, &c, diag));
+    dv_status st = dv_tile_loops_describe(&loops, c, arena, diag);
+    dv_contraction_destroy(c);
+    DV_TRY(st);
+    loops.pack = 0; // packing is chosen for the new loops
+    for (int32_t i = 0; i < loops.n_loops; i++)
+        loops.loops[i].pack = 0;
+    dv_tile_loop k = loops.loops[loops.n_loops - 1];
+    if (loops.k_block && loops.k_block < k.size &&
+        !(k.vars & dv_written_vars(p->o)))
+        fits = dv_tile_loops_cut(&loops, k.vars, loops.k_block, k.size, arena);
+    for (int32_t v = 0; fits && v < p->o->n_vars; v++)
+        if (is_cut_by_pin(p, t, v))
+            fits = dv_tile_loops_cut(&loops, 1u << v, p->how.pins->tile[v],
+                                     t->end[v] - t->begin[v], arena);
+    if (fits && dv_tile_loops_apply(n, &loops, p->sums))
+        return DV_OK;
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                   "the loops of %s cannot be cut as pinned", p->o->name);
 }
 
 // Gives the nest of a tile its loops: those of the plan, which also has
@@ -620,18 +679,24 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
                               dv_diag *diag)
 {
     int64_t bytes;
-    int obeys;
+    int obeys = 0, pinned = 0;
     dv_contraction_choices as;
     dv_nest n;
     nest_of(p, t, inside, &n, &bytes);
-    DV_TRY(apply_loops(p, t, &n, &as, &obeys, diag));
+    for (int32_t v = 0; !p->how.as && v < p->o->n_vars; v++)
+        pinned |= is_cut_by_pin(p, t, v);
+    DV_TRY(pinned ? apply_pins(p, t, &n, set, diag)
+                  : apply_loops(p, t, &n, &as, &obeys, diag));
     *to = find_contract(set, &n, obeys ? &as : NULL);
     if (!*to) {
         dv_nest *copy = DV_NEW(p->how.arena, dv_nest, 1);
         if (!copy || !make_room(set, p->how.arena))
             return dv_nomem(diag);
         dv_nest_copy(copy, &n);
-        DV_TRY(create_contract(p, &n, obeys ? &as : NULL, set, to, diag));
+        DV_TRY(create_contract(p, &n, obeys ? &as : NULL, set,
+                               pinned ? DV_NEST_OPTIMISE_PACKING
+                                      : DV_NEST_OPTIMISE_ALL,
+                               to, diag));
         set->of[set->n] = copy;
         set->at[set->n++] = *to;
     }

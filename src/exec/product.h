@@ -54,11 +54,9 @@ typedef struct dv_product_how {
     // where `as` has none.
     int probing;
     // What the user prescribes. `wanted` is 1 if the op is to be a product even
-    // if a vector kernel seems faster; tile_size is the number of values of
-    // variable tile_var that the kernel sums at a time (0: not prescribed).
+    // if a vector kernel seems faster.
     int wanted;
-    int32_t tile_var;
-    int64_t tile_size;
+    const dv_schedule_pins *pins;
     dv_jit *jit;
     dv_arena *arena;
 } dv_product_how;

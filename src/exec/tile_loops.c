@@ -36,6 +36,26 @@ dv_status dv_tile_loops_describe(dv_tile_schedule *out, const dv_contraction *c,
     return DV_OK;
 }
 
+int dv_tile_loops_cut(dv_tile_schedule *s, uint32_t vars, int64_t size,
+                      int64_t extent, dv_arena *arena)
+{
+    dv_tile_loop *to = DV_NEW(arena, dv_tile_loop, s->n_loops + 1);
+    int32_t last = -1, n = 1;
+    for (int32_t i = 0; i < s->n_loops; i++)
+        last = s->loops[i].vars == vars ? i : last;
+    if (!to || last < 0)
+        return 0;
+    to[0] = (dv_tile_loop){.vars = vars, .size = dv_ceil_div(extent, size)};
+    for (int32_t i = 0; i < s->n_loops; i++)
+        if (s->loops[i].vars != vars || i == last)
+            to[n++] = s->loops[i];
+    for (int32_t i = 1; i < n; i++)
+        to[i].size = to[i].vars == vars ? size : to[i].size;
+    s->loops = to;
+    s->n_loops = n;
+    return 1;
+}
+
 dv_contraction_choices dv_tile_loops_choices(const dv_tile_schedule *as)
 {
     return (dv_contraction_choices){.gemm = as->gemm,

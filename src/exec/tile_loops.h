@@ -8,6 +8,11 @@
 // Describes the loops and choices of a contraction; all but `shorts` is set.
 dv_status dv_tile_loops_describe(dv_tile_schedule *out, const dv_contraction *c,
                                  dv_arena *arena, dv_diag *diag);
+// Replaces the loops over these variables, of which a tile has `extent` values,
+// by an outermost loop over blocks of `size` values and the innermost of them,
+// which runs over one block. Returns 0 if no loop runs over just these.
+int dv_tile_loops_cut(dv_tile_schedule *s, uint32_t vars, int64_t size,
+                      int64_t extent, dv_arena *arena);
 // Gives a nest with one dimension per variable of a tile the loops that the
 // plan says. Returns 0 if variables that run as one are not contiguous in an
 // operand, or k would be summed in another order than `sums`.

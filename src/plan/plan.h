@@ -572,10 +572,10 @@ int dv_pin_is_of_schedule(const char *pin);
 // What the user's pins prescribe for how one op is computed.
 typedef struct dv_schedule_pins {
     int kind; // a dv_kernel_kind; -1: not prescribed
-    // A reduced variable of a matrix product, and how many of its values one
-    // kernel call sums (0: not prescribed).
-    int32_t tile_var;
-    int64_t tile_size;
+    // The variables of a matrix product whose tile sizes are prescribed, as a
+    // bit mask, and how many values of each one kernel call computes or sums.
+    uint32_t tiled;
+    int64_t tile[DV_MAX_VARS];
 } dv_schedule_pins;
 // Reads the pins (choices that the user prescribes) of the pass schedule. *out
 // has one entry per op, in the plan's arena, or is NULL if there are no such

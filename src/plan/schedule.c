@@ -196,17 +196,16 @@ static dv_status read_tile_pin(dv_schedule_pins *to, const dv_op *o,
     char *end = NULL;
     int64_t n = colon ? strtoll(colon + 1, &end, 10) : 0;
     for (int32_t v = 0; colon && v < o->n_vars; v++)
-        if (o->vars[v].reduce &&
-            strlen(o->vars[v].name) == (size_t)(colon - value) &&
+        if (strlen(o->vars[v].name) == (size_t)(colon - value) &&
             !strncmp(o->vars[v].name, value, (size_t)(colon - value)) &&
             end != colon + 1 && !*end && n >= 1 && n <= dv_var_len(o, v)) {
-            to->tile_var = v;
-            to->tile_size = n;
+            to->tiled |= 1u << v;
+            to->tile[v] = n;
             return DV_OK;
         }
     return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                   "pin %s: it takes a variable that %s sums over and a size, "
-                   "such as k:256",
+                   "pin %s: it takes a variable of %s and a size of at most "
+                   "its extent, such as k:256",
                    pin, o->name);
 }
 

@@ -136,6 +136,7 @@ typedef struct dv_op_schedule {
     dv_sum_order sums;
     dv_epilogue_place epilogue;
     int copied[2]; // 1 if the factor is first copied, e.g. to a wider type
+    int pinned;    // 1 if the user prescribed the kind; not in the text
     // Bit mask of the factors that are copied and packed once, before the first
     // run, because they are constants.
     int once;
