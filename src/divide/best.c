@@ -360,7 +360,7 @@ static void search(best *b, int v, int64_t used)
 static int64_t pinned_rounds(const dv_target *t, const dv_divide_request *r)
 {
     int64_t tiles = 1;
-    for (int i = 0; t->here && i < r->n_pins; i++)
+    for (int i = 0; dv_target_runs_here(t) && i < r->n_pins; i++)
         if (!dv_mul_i64(&tiles, tiles, r->pins[i].n) || tiles > INT32_MAX)
             return 1;
     return dv_ceil_div(tiles, r->cores);

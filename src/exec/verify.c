@@ -228,7 +228,7 @@ static void find_flushes(const dv_plan *plan, const dv_program *of,
     int any = 0;
     for (int32_t i = 0; i < p->n_ops; i++) {
         const dv_sum_order *s = dv_sums_find(plan, i);
-        int may = s ? s->pairs != 0 : plan->target.here;
+        int may = s ? s->pairs != 0 : dv_target_runs_here(&plan->target);
         any |= may;
         if (of == p)
             flushes[i] = (unsigned char)may;
