@@ -3,6 +3,7 @@
 #include "base/math.h"
 #include "cli/report.h"
 #include "exec/exec.h"
+#include "nest/sums.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -142,27 +143,61 @@ static void put_spans(dv_text *out, const dv_plan *plan, const dv_op *op,
     dv_put(out, "\n");
 }
 
+// Prints the kinds of kernels for a sum of products, with the price by which
+// they compare: how many elements of the factors are loaded. A product loads
+// each element once; a statement loads two for every term of the sums.
+static void put_loads(dv_text *out, const dv_op *op)
+{
+    int32_t factor[2];
+    double once = 0, terms = dv_op_points_double(op, dv_all_vars(op));
+    if (!dv_op_factors(op, factor))
+        return;
+    for (int i = 0; i < 2; i++) {
+        const dv_access *a = &op->reads[factor[i]];
+        once += dv_op_points_double(op, dv_access_vars(op, a));
+    }
+    dv_put(out,
+           "    kernels compared: product, %.4g loads of its factors; "
+           "statement, %.4g\n",
+           once, 2 * terms);
+}
+
 // Prints which kernel computes an op, and why.
 static void put_kernel(dv_text *out, const dv_plan *plan, int32_t i)
 {
+    const dv_op *op = &plan->ops->ops[i];
     const dv_op_schedule *as = dv_op_scheduled(plan, i);
-    int contraction = dv_op_kind(&plan->ops->ops[i]) == DV_KIND_CONTRACTION;
+    dv_whole_op whole = dv_plan_whole_op(plan, i);
+    const char *no_product = dv_sums_why_not_gemm(whole.p, whole.op);
     if (!as)
         return;
-    dv_put(out, "    kernel: %s\n",
-           as->kind == DV_KERNEL_PRODUCT
-               ? "product, because its factors are used for several results "
-                 "each; a statement is the alternative"
-           : as->kind == DV_KERNEL_ROWS
-               ? "rows, with its group, because rows stay in the caches; a "
-                 "statement is the alternative"
-           : as->kind == DV_KERNEL_INLINE
-               ? "inline, because computing it again costs less than storing it"
-           : as->kind == DV_KERNEL_STRIP
-               ? "strip, because no kernel can compute it"
-           : contraction ? "statement, because a product would not reuse its "
-                           "factors enough"
-                         : "statement, in one pass over memory");
+    dv_put(out, "    kernel: %s", dv_kernel_kind_name(as->kind));
+    switch (as->pinned ? DV_N_KERNEL_KINDS : as->kind) {
+    case DV_N_KERNEL_KINDS:
+        dv_put(out, ", pinned");
+        break;
+    case DV_KERNEL_PRODUCT:
+        dv_put(out,
+               ", because its factors are used for several results each");
+        break;
+    case DV_KERNEL_ROWS:
+        dv_put(out, ", with its group, because rows stay in the caches; a "
+                    "statement is the alternative");
+        break;
+    case DV_KERNEL_INLINE:
+        dv_put(out, ", because computing it again costs less than storing it");
+        break;
+    case DV_KERNEL_STRIP:
+        dv_put(out, ", because no kernel can compute it");
+        break;
+    default:
+        if (no_product && dv_op_kind(op) == DV_KIND_CONTRACTION)
+            dv_put(out, ", because %s", no_product);
+        else
+            dv_put(out, ", in one pass over memory");
+    }
+    dv_put(out, "\n");
+    put_loads(out, op);
 }
 
 // Prints the loops over the reduction variables of an op.

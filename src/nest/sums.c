@@ -76,25 +76,35 @@ static int is_narrow(const dv_program *p, const dv_access *a)
     return dv_dtype_get(p->tensors[a->tensor].dtype)->size_bytes < 4;
 }
 
-int dv_sums_worth_gemm(const dv_program *p, const dv_op *o)
+const char *dv_sums_why_not_gemm(const dv_program *p, const dv_op *o)
 {
     const dv_access *at[DV_N_OPERANDS];
     int serve[2] = {0};
-    if (!find_accesses(o, at) || side_by_side(p, o, at))
-        return 0;
+    if (!find_accesses(o, at))
+        return "it is no sum of products of two reads";
+    if (side_by_side(p, o, at))
+        return "its products are small, and contiguous across a batch";
     for (int v = 0; v < o->n_vars; v++)
         for (int i = 0; i < 2; i++)
             serve[i] |= !o->vars[v].reduce && dv_var_len(o, v) > 1 &&
                         !(dv_access_vars(o, at[i]) >> v & 1);
+    if (serve[0] + serve[1] == 0)
+        return "no factor is used for several results";
     if (serve[0] != serve[1] && overlaps(p, o, at[serve[0]]))
-        // If only one factor is reused, and the other reads elements repeatedly
-        // (a matrix-vector product whose rows overlap), a GEMM does not pay.
-        return 0;
+        return "only one factor is used for several results, and rows of the "
+               "other overlap";
     if (serve[0] != serve[1] && is_narrow(p, at[serve[0]]))
-        // A matrix that is multiplied by a vector is read once. If it is
-        // narrow, a GEMM would first copy it to the type of the sums.
-        return 0;
-    return serve[0] + serve[1] > (dv_op_window(p, o) > 0);
+        return "its matrix is used once, and a product would first copy it to "
+               "a wider type";
+    if (serve[0] != serve[1] && dv_op_window(p, o) > 0)
+        return "only one factor is used for several results, and it sums over "
+               "a small window";
+    return NULL;
+}
+
+int dv_sums_worth_gemm(const dv_program *p, const dv_op *o)
+{
+    return !dv_sums_why_not_gemm(p, o);
 }
 
 // Returns the type of a dimension (c, m, n or k) from the operands in which its

@@ -59,8 +59,10 @@ dv_status dv_sums_choose(dv_sum_order *out, int *found, const dv_program *p,
 // be run as a GEMM. If not, one pass over memory is faster: when no factor is
 // used for several results; when only one is and the other is read by a small
 // window or with overlaps; and for small products whose elements are contiguous
-// across a batch.
+// across a batch. dv_sums_why_not_gemm returns the reason, or NULL if a GEMM is
+// worth it.
 int dv_sums_worth_gemm(const dv_program *p, const dv_op *o);
+const char *dv_sums_why_not_gemm(const dv_program *p, const dv_op *o);
 // Appends to an empty nest one dimension per variable of a product, untiled.
 // steps[i][v] is the stride of variable v in operand i; the field `off` of a
 // dimension becomes the number of its variable. Returns 0 if a stride is
