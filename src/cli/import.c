@@ -52,7 +52,7 @@ int cli_import(const cli_command *c, int argc, char **argv)
         {"set", 0, "NAME=VALUE",
          "give an open dim, or an input that must be known, a value", CLI_LIST,
          &sets},
-        {"output", 'o', "DIR", "the folder to write", CLI_TEXT, &dir},
+        {"out", 'o', "DIR", "the folder to write", CLI_TEXT, &dir},
         {0}};
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
     if (code < 0)

@@ -177,8 +177,7 @@ static void put_kernel(dv_text *out, const dv_plan *plan, int32_t i)
         dv_put(out, ", pinned");
         break;
     case DV_KERNEL_PRODUCT:
-        dv_put(out,
-               ", because its factors are used for several results each");
+        dv_put(out, ", because its factors are used for several results each");
         break;
     case DV_KERNEL_ROWS:
         dv_put(out, ", with its group, because rows stay in the caches; a "
@@ -374,18 +373,18 @@ int cli_plan(const cli_command *c, int argc, char **argv)
     watcher w = {0};
     static cli_report_args report;
     cli_report_args *pages = &report;
-    const char *files[1], *output = NULL;
+    const char *files[1], *out = NULL;
     int json = 0, why = 0, n_files;
     const cli_option options[] = {
 #include "cli/plan_options.def"
 #include "cli/report_options.def"
         {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &json},
-        {"output", 'o', "FILE", "write to a file, whole or not at all",
-         CLI_TEXT, &output},
+        {"out", 'o', "FILE", "write to a file, whole or not at all", CLI_TEXT,
+         &out},
         {"dump-after", 0, "PASS",
          "print the plan after a pass, or 'all'; 'jit': the machine code",
          CLI_TEXT, &w.dump_after},
-        {"stop-after", 0, "PASS", "run no pass behind this one", CLI_TEXT,
+        {"stop-after", 0, "PASS", "run no pass after this one", CLI_TEXT,
          &args.options.stop_after},
         {"start-at", 0, "PASS", "FILE is a plan: go on from this pass",
          CLI_TEXT, &args.start_at},
@@ -405,13 +404,13 @@ int cli_plan(const cli_command *c, int argc, char **argv)
         return code;
     if (n_files != 1)
         return cli_usage(c, "a program or a plan is needed");
-    code = cli_check_overwrite(c, "-o", output, files[0],
-                               "the file that it reads");
+    code =
+        cli_check_overwrite(c, "-o", out, files[0], "the file that it reads");
     if (code < 0)
-        code = cli_check_overwrite(c, "-o", output, args.target,
+        code = cli_check_overwrite(c, "-o", out, args.target,
                                    "the target's description");
     if (code < 0)
-        code = cli_report_paths(c, pages, files[0], args.target, output);
+        code = cli_report_paths(c, pages, files[0], args.target, out);
     if (code >= 0)
         return code;
     int reports = pages->html || pages->trace;
@@ -440,13 +439,12 @@ int cli_plan(const cli_command *c, int argc, char **argv)
             code = dump_code(plan_of_rank(l.plan), diag);
         else if (w.dump_after && !w.dumped && strcmp(w.dump_after, "all") != 0)
             code = not_run(&w, diag);
-        else if (w.dump_after ? output != NULL
-                              : !reports || output || json || why)
+        else if (w.dump_after ? out != NULL : !reports || out || json || why)
             code = cli_put(
                 why    ? explain(l.plan)
                 : json ? dv_plan_json(l.plan)
                        : text_of(l.plan, !args.options.stop_after, one_rank),
-                output, diag);
+                out, diag);
         if (code == 0)
             code = cli_report_write(pages, &l, NULL, NULL, diag);
         cli_unload(&l);

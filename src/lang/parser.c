@@ -307,7 +307,10 @@ static dv_status parse_factor(parser *p, dv_node **out)
         DV_TRY(parse_expr(p, out));
         DV_TRY(dv_lex_expect(p->lx, ')', "')'"));
     } else {
-        return unexpected(p, "a value");
+        int power = t->kind == '*' && off && p->lx->src->text[off - 1] == '*';
+        return unexpected(p, power ? "a value (x to the power of y is "
+                                     "pow(x, y))"
+                                   : "a value");
     }
     p->nesting--;
     return DV_OK;

@@ -109,14 +109,14 @@ try_spans() {
 # The examples of the man page, whose hyphens are written "\-".
 mkdir "$tmp/bin" && ln -s "$divvy" "$tmp/bin/divvy"
 make_array a '64, 1024' i,j
-sed -n '/^\.SH EXAMPLES/,/^\.fi/s/\\-/-/g; /^\.SH EXAMPLES/,/^\.fi/p' "$src/docs/divvy.1" | grep '^divvy ' >"$tmp/examples"
-[ -s "$tmp/examples" ] || { echo "docs/divvy.1 has no examples"; bad=1; }
+sed -n '/^\.SH EXAMPLES/,/^\.fi/s/\\-/-/g; /^\.SH EXAMPLES/,/^\.fi/p' "$src/docs/divvy.1" | grep '^divvy ' >"$tmp/man"
+[ -s "$tmp/man" ] || { echo "docs/divvy.1 has no examples"; bad=1; }
 while IFS= read -r line; do
     PATH=$tmp/bin:$PATH timeout 400 sh -c "$line" >"$tmp/got" 2>&1 </dev/null && continue
     cat "$tmp/got"
     echo "in docs/divvy.1: $line"
     bad=1
-done <"$tmp/examples"
+done <"$tmp/man"
 
 for doc in README.md ARCHITECTURE.md docs/arrays.md docs/cli.md docs/language.md docs/plan.md docs/invariants.md docs/decisions.md; do
     command=

@@ -64,6 +64,11 @@ judge 0 '' $? 'run --random 1..2'
 "$divvy" run p.dv -t spyre --random -1..1 >.out 2>.err
 judge 0 '' $? 'run --random -1..1'
 
+# -o has one long name in all commands.
+for c in plan einsum emit grid fuse place import; do
+    "$divvy" $c --help | grep -q -- '-o, --out ' || complain "$c: -o has another long name"
+done
+
 # Options and operands in any order; -- ends the options.
 cp p.dv ./-p.dv
 "$divvy" check -- -p.dv >.out 2>.err
