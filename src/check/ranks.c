@@ -82,7 +82,9 @@ typedef struct proof {
     // Per repeat, the first exchange before it, plus 1; per exchange, the next
     // one before the same repeat, plus 1.
     int32_t *hoisted, *next_hoisted;
-    dv_table names;   // of tensors, with the last number that was appended
+    // The names of q's tensors. The value of a name is the number that was
+    // appended last to make another name of it.
+    dv_table names;
     int32_t messages; // the tensor of q that events write; -1: none
     // Tensors of the team that were written since they were last checked.
     int32_t *dirty, n_dirty, cap_dirty;
@@ -778,8 +780,9 @@ static int is_number(const dv_expr *e, double value)
     return e->kind == DV_EXPR_CONST && !memcmp(&e->value, &value, sizeof value);
 }
 
-// Checks that an expression of b is the sum over all ranks. A mean is the sum
-// divided by the number of points.
+// Checks that expression e of the rank's op reads the sum over all ranks where
+// the team's op has `sum`. For a mean, e is that sum divided by the number of
+// points.
 static int match_sums(match *m, const dv_expr *sum, const dv_expr *e)
 {
     double points = 1;

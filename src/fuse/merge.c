@@ -54,7 +54,8 @@ int32_t dv_fuse_take_out(dv_fuser *f, dv_fuse_parts *p, int32_t o)
     dv_fuse_remove(set, o);
     int32_t rest = dv_fuse_next(set, words, 0);
     if (u == o && rest >= 0) {
-        // The unit needs another number.
+        // A unit has the number of one of its nodes, which must no longer be
+        // that of the node that was taken out.
         uint64_t *other = set_of(f, p, rest);
         memcpy(other, set, (size_t)words * sizeof *set);
         memset(set, 0, (size_t)words * sizeof *set);

@@ -345,7 +345,9 @@ static int can_repeat(const dv_layers *l, const region *g)
             last = second + g->layer;
     if (!l->part.groups[second].same_loop && !l->part.groups[last].same_loop)
         return 1;
-    // The first op may also be in one loop with ops before the region.
+    // The first op of the region (i == 0) is not compared with that of the
+    // second layer, because it may be in a loop over tiles with ops before the
+    // region, and be divided as these are.
     for (int32_t i = 0; i < g->layer; i++)
         if ((i && !divided_alike(l, first + i, second + i)) ||
             !divided_alike(l, second + i, last + i))

@@ -129,7 +129,8 @@ static dv_status search_layers(dv_plan *plan, const dv_scratch_rules *rules,
                                dv_arena *arena, dv_diag *diag)
 {
     dv_layers layers;
-    // Names of barred tensors and ops distinguish layers.
+    // A bar names tensors and ops, so layers that are equal but for names may
+    // not be planned as one.
     int done = rules->n_bars ? 0 : dv_layers_fold(&layers, plan, arena);
     *found = 0;
     if (done < 0)

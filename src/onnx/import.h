@@ -141,7 +141,8 @@ dv_status dv_on_tensor_data(dv_on *cx, const void **out,
 // -- Values (value.c) --------------------------------------------------------
 
 dv_on_value *dv_on_value_new(dv_on *cx, const char *name);
-// A value of nobody's, for intermediate results.
+// Makes a value that is no value of the model, for an intermediate result. Its
+// name begins with `hint`.
 dv_on_value *dv_on_temp(dv_on *cx, const char *hint);
 // Makes v a tensor of its own, dense, with these dims; `data` may be NULL.
 dv_status dv_on_make(dv_on *cx, dv_on_value *v, dv_dtype dtype, int is_bool,

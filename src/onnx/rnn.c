@@ -163,7 +163,8 @@ static dv_term plus(layer *l, dv_term a, dv_term b)
     return dv_on_2(l->cx, "+", a, b);
 }
 
-// Input, recurrent product and biases of a gate.
+// Returns what a gate's function is applied to: the sum of the products of the
+// input and of the hidden state with their weights, and of two biases.
 static dv_term gate_sum(step *s, dv_on_value *h, int gate)
 {
     layer *l = s->of;

@@ -161,7 +161,6 @@ static inline int dv_target_has_caches(const dv_target *t)
     return t->here;
 }
 
-// Returns whether the plan manages scratchpads near the cores.
 // Operands pass along the ring among cores with the same number dv_target_ring;
 // dv_target_has_rings returns whether there are several such numbers.
 static inline int dv_target_has_rings(const dv_target *t)
@@ -172,6 +171,7 @@ static inline int64_t dv_target_ring(const dv_target *t, int64_t core)
 {
     return dv_target_has_rings(t) ? core / t->ring_cores : 0;
 }
+// Returns whether the plan manages scratchpads near the cores.
 static inline int dv_target_has_scratchpads(const dv_target *t)
 {
     return t->scratch_bytes > 0 && !dv_target_has_caches(t);

@@ -329,9 +329,11 @@ static void turns(planner *q, int n_ops)
     emit(q, DV_V_LOOP_END, 0, 0, 0, most * n);
 }
 
-// Emits the loops over a row: all copies of the body, one vector, and partial
-// vectors. A reduction masks the unused lanes of a partial vector, so its body
-// is generated again instead of repeated.
+// Emits the loops over a row. The first one is unrolled, so that its body
+// computes several vectors; the next ones compute what remains: single vectors,
+// then parts of a vector. Their bodies are copies of the same operations,
+// except in reductions, which mask the lanes that a part of a vector does not
+// use.
 static void loops(planner *q, int n_ops)
 {
     part one = {-1, -1};
