@@ -134,7 +134,15 @@ dv_status dv_joint_seed(dv_plan *plan, const dv_scratch_rules *rules,
     int ok = s.ops && s.best;
     for (int32_t i = 0; ok && i < n; i++)
         ok = find_variants(plan, i, &s.ops[i], &arena);
+    double combinations = 1;
+    for (int32_t i = 0; ok && i < n; i++)
+        combinations *= s.ops[i].n;
     dv_status st = ok ? try_from(&s, 0) : dv_nomem(diag);
+    if (st == DV_OK && combinations > MAX_LEAVES)
+        dv_warn(diag, "joint", DV_NOWHERE,
+                "joint seed tried %d of %.4g combinations of divisions, as "
+                "Torch-Spyre's search does; joint auto has no such limit",
+                (int)MAX_LEAVES, combinations);
     for (int32_t i = 0; st == DV_OK && i < n; i++)
         if (s.ops[i].n > 1)
             st = set_variant(&s, i, s.best[i]);
