@@ -151,7 +151,7 @@ class Browser:
         self.settle()
 
     def screenshot(self, path, whole=False, clip=None):
-        more = {"captureBeyondViewport": True} if whole else {}
+        more = {"captureBeyondViewport": True} if whole or clip else {}
         if whole:
             size = self.eval("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
             clip = (0, 0, size[0], size[1])

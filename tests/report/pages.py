@@ -176,6 +176,11 @@ def check_page(b, name, words, op):
 def check_keys(b):
     b.open("softmax.html", "#op=1&core=3")
     check(b.eval("[selected.op, selected.core].join()") == "1,3", "an anchor does not restore the selection")
+    b.open("granite.html", "#op=30")
+    check(b.eval("(() => { const r = document.querySelector('#program .line.sel').getBoundingClientRect(), "
+                 "p = document.querySelector('#program .body').getBoundingClientRect(); return r.top > p.top && r.bottom < p.bottom; })()"),
+          "the line of an anchor's op is not visible")
+    b.open("softmax.html", "#op=1&core=3")
     b.key("ArrowDown")
     check(b.eval("selected.op") == 2, "the arrow does not go to the next op")
     b.eval("timeCanvas.focus()")

@@ -44,7 +44,7 @@ function makeCompare() {
     const row = el('tr', { 'data-op': x ? x.index : null, tabindex: 0 }, el('td', {}, n), both('splits'), both('group'), both('place'), delta(x && x.us, y && y.us, fmtTime));
     rows.push(x && !isTeam ? link(row, 0, x.index) : row);
   }
-  part.querySelector('h2').replaceChildren('Side by side', el('small', {}, `A is this plan (${plan.file}, ${plan.target}), B the other one (${other.file}, ${other.target})`));
+  part.querySelector('h2').replaceChildren('Side by side', el('small', {}, `A is this plan (${baseName(plan)}, ${plan.target}), B the other one (${baseName(other)}, ${other.target})`));
   part.querySelector('.body').replaceChildren(
     el('table', { class: 'list', id: 'compare-facts' }, head(['', 'A', 'B', 'B against A']), el('tbody', {}, facts.map(([name, p, fmt]) =>
       el('tr', {}, el('td', {}, name), show(get(plan, p), fmt), show(get(other, p), fmt), delta(get(plan, p), get(other, p), fmt))))),

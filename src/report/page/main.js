@@ -1,7 +1,7 @@
 // Starts the page: title, keys, light and dark, the selection of the address.
 
 function makeTitle() {
-  const name = (plan.file || 'a program').split('/').pop(), ok = plan.check === 'ok';
+  const name = baseName(plan), ok = plan.check === 'ok';
   document.title = `${name} on ${plan.target}, divvy`;
   document.getElementById('title').append(name, el('span', {}, ` on ${plan.target}, ${isTeam ? plural(plan.dist.team, 'rank') + ', each ' : ''}${plural(models[0].plan.cores, 'core')}`));
   const v = document.getElementById('verdict');
@@ -25,7 +25,7 @@ function makeFoot() {
 
 function setTheme(dark) {
   document.documentElement.dataset.theme = dark ? 'dark' : 'light';
-  css = null;
+  colours.clear();
   redraw(true);
 }
 

@@ -87,6 +87,7 @@ function fmtCount(x) {
 const fmtFlop = x => fmtCount(x) + 'flop';
 const fmtShare = x => digits(100 * x, 3) + ' %';
 const fmtBox = box => box.map(([lo, hi]) => `${lo}..${hi}`).join(' × ') || 'one element';
+const baseName = p => (p.file || 'a program').split('/').pop();
 const plural = (n, word) => `${n} ${word}${n === 1 ? '' : 's'}`;
 
 // -- Elements ------------------------------------------------------------------
@@ -311,10 +312,11 @@ function showTip(event, text) {
 
 // -- Canvases ------------------------------------------------------------------
 
-let css = null, printing = false;
+let printing = false;
+const colours = new Map(); // by name, of the present theme
 function colour(name) {
-  css = css || getComputedStyle(document.documentElement);
-  return css.getPropertyValue('--' + name).trim();
+  if (!colours.has(name)) colours.set(name, getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim());
+  return colours.get(name);
 }
 function kindColour(op) { return colour(op.kind); }
 

@@ -41,26 +41,24 @@ function coresThatReceive(before, after) {
   return cores.size;
 }
 
-const CARD = { width: 200, height: 150, least: 34 };
+const CARD = { width: 184, height: 150, short: 96, flat: 34 };
 
 // Returns the size of a picture of rows x cols elements: it fits into a card, and
 // its shorter side stays readable.
 function cardSize(rows, cols, flat) {
-  if (flat) return { width: CARD.width, height: CARD.least };
+  if (flat) return { width: CARD.width, height: CARD.flat };
   const scale = Math.min(CARD.width / cols, CARD.height / rows);
-  return { width: Math.max(60, cols * scale), height: Math.max(60, rows * scale) };
+  return { width: Math.max(CARD.short, cols * scale), height: Math.max(CARD.short, rows * scale) };
 }
 
 // Returns a height for all cards of a model, so that what is below does not move
 // while the pointer goes from op to op.
 function ownersHeight(m) {
-  let most = CARD.least;
+  let most = CARD.flat;
   const tensors = [...m.tensors.values(), ...(isTeam ? plan.tensors : [])];
-  for (const t of tensors) {
-    const [a, b] = [...t.shape].sort((x, y) => y - x);
-    // Either of the two longest dims may be drawn downwards.
-    if (b > 1) most = Math.max(most, cardSize(a, b).height, cardSize(b, a).height);
-  }
+  for (const { shape } of tensors)
+    for (let row = 0; row < shape.length; row++)
+      for (let col = row + 1; col < shape.length; col++) most = Math.max(most, cardSize(shape[row], shape[col]).height);
   return most + 92;
 }
 
@@ -175,7 +173,7 @@ function drawOwners() {
       // Parts that several cores have show how many these are.
       const ink = one != null ? coreColour(one, n) : { fill: colour('faint'), ink: colour('text') };
       const text = card.whole ? `every ${card.word}` : one != null ? String(one) : `×${cores.size}`;
-      c.globalAlpha = core != null && card.word === 'core' && !cores.has(core) ? 0.4 : 1;
+      c.globalAlpha = core != null && card.word === 'core' && !cores.has(core) ? 0.55 : 1;
       c.fillStyle = ink.fill;
       c.fillRect(r.x, r.y, Math.max(0.5, r.w - (r.w > 5 ? 1 : 0)), Math.max(0.5, r.h - (r.h > 5 ? 1 : 0)));
       if (one == null && r.w > 3 && r.h > 3) {

@@ -35,7 +35,7 @@ for (const m of models) {
   m.lines.forEach((ops, line) => ops.forEach(op => { m.lineOf[op] = line; }));
 }
 
-const CHUNK = 100; // lines
+const CHUNK = 100, LONG = 1000; // lines
 let programModel = null, programRows = [];
 
 // The columns are line number, text, and of its ops the number, work and time.
@@ -62,11 +62,12 @@ function makeProgram(m) {
   programRows = sourceLines.map((_, i) => makeLine(m, i, most));
   const some = m.lines.some(ops => ops.length > 1), body = document.querySelector('#program .body');
   body.classList.toggle('counts', some);
-  // Browsers lay out and draw only those chunks of a long text that are visible.
+  // Of a long text, browsers lay out and draw only those chunks that are visible.
+  const long = programRows.length > LONG;
   const chunks = [];
   for (let i = 0; i < programRows.length; i += CHUNK) {
     const rows = programRows.slice(i, i + CHUNK);
-    chunks.push(el('div', { class: 'chunk', role: 'presentation', style: { containIntrinsicSize: `auto ${20 * rows.length}px` } }, rows));
+    chunks.push(el('div', { class: long ? 'chunk' : null, role: 'presentation', style: { containIntrinsicSize: `auto ${20 * rows.length}px` } }, rows));
   }
   body.replaceChildren(el('div', { class: 'line titles' }, ['', '', 'ops', 'flop', m.timeline ? 'time' : ''].map(t => el('span', { class: t === 'ops' ? 'n count' : 'n' }, t))),
     el('div', { id: 'lines', role: 'listbox', tabindex: 0, 'aria-label': 'Statements of the program; arrows go from op to op' }, chunks));
@@ -82,6 +83,11 @@ function markLine(name, row) {
   marked[name] = row;
 }
 
+function scrollToLine(line) {
+  const body = document.querySelector('#program .body'), top = line.getBoundingClientRect().top - body.getBoundingClientRect().top;
+  if (top < 20 || top > body.clientHeight - 30) body.scrollTop += top - body.clientHeight / 2;
+}
+
 let lastScrolled = null;
 function drawProgram() {
   const m = models[shown().m];
@@ -92,8 +98,9 @@ function drawProgram() {
   markLine('sel', s);
   note('program', !!(h || s));
   if (s && lastScrolled !== selected.op) {
-    const body = document.querySelector('#program .body'), top = s.getBoundingClientRect().top - body.getBoundingClientRect().top;
-    if (top < 20 || top > body.clientHeight - 30) body.scrollTop += top - body.clientHeight / 2;
+    scrollToLine(s);
+    // Once more, because lines that become visible may be higher than expected.
+    requestAnimationFrame(() => scrollToLine(s));
   }
   lastScrolled = selected.op;
   drawSelection();

@@ -36,7 +36,7 @@ function makeRoofline(m) {
     body.replaceChildren(el('p', { class: 'hint' }, points.length ? 'The rates of this machine are not known; divvy bench --html measures them.' : 'No group has both work and a time.'));
     return;
   }
-  const width = 900, height = 330, left = 66, right = 34, top = 14, bottom = 36;
+  const width = 900, height = 330, left = 78, right = 34, top = 14, bottom = 36;
   const highest = Math.max(...roof.list.map(r => r.rate), ...points.map(p => p.y));
   const ridge = roof.bandwidth ? highest / roof.bandwidth : points[0].x;
   const decade = (v, up) => 10 ** (up ? Math.ceil(Math.log10(v) + 1e-9) : Math.floor(Math.log10(v) - 1e-9));
