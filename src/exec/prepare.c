@@ -194,10 +194,11 @@ static dv_status prepare_images(dv_exec *x, int32_t op, const dv_vec_how *how,
     dv_stage *s = NULL;
     if (as && !as->images)
         return DV_OK;
-    if (!dv_stage_create_images(&s, x->plan->ops, &x->kernels[op],
-                                x->plan->slices[op], BLOCK_BYTES, &x->arena))
+    const int64_t *lens = x->plan->slices[op];
+    if (!dv_stage_create_images(&s, x->plan->ops, &x->kernels[op], lens,
+                                BLOCK_BYTES, &x->arena))
         return dv_nomem(diag);
-    if (!s || (!as && !dv_stage_wants_images(s)))
+    if (!s || (!as && !dv_stage_wants_images(s, lens)))
         return DV_OK;
     dv_op_schedule loops = {.inner = s->col, .outer = -1, .window = 1};
     for (int v = 0; v < how->op->n_vars; v++)
@@ -380,8 +381,11 @@ static dv_status check_obeyed(const dv_exec *x, int32_t op, dv_diag *diag)
     dv_op_schedule is;
     dv_text said = {0}, made = {0};
     dv_exec_describe(x, op, &is);
-    if (x->probing && !as->n_tiles)
-        is.n_tiles = 0; // the plan is to get the loops of tiles
+    if (x->probing && !as->n_tiles) {
+        // The plan is to get the loops of tiles, and what they pack once.
+        is.n_tiles = 0;
+        is.once |= as->once;
+    }
     if (as->kind == DV_KERNEL_STRIP && as->inner < 0)
         is.inner = -1; // the plan leaves the loop to the interpreter
     if (dv_op_schedule_equal(as, &is))

@@ -473,9 +473,13 @@ static dv_status take_constants(dv_run *r, dv_diag *diag)
                            p->tensors[i].name);
         r->bound[i] = x->run.bound[i];
     }
+    dv_status st = DV_OK;
     pthread_mutex_lock(&x->lock);
-    dv_status st = x->packed ? DV_OK : dv_exec_pack(x, diag);
-    x->packed = st == DV_OK;
+    // Runs that are under way read `packed`, which is therefore set only once.
+    if (!x->packed) {
+        st = dv_exec_pack(x, diag);
+        x->packed = st == DV_OK;
+    }
     pthread_mutex_unlock(&x->lock);
     return st;
 }
@@ -548,9 +552,10 @@ static dv_status execute(dv_run *r, dv_diag *diag)
                        x->plan->target.name, x->plan->target.kernels);
     copy_operands(r, 0);
     // Other runs exist only after constants were packed.
-    if (!x->packed)
+    if (!x->packed) {
         DV_TRY(dv_exec_pack(x, diag));
-    x->packed = 1;
+        x->packed = 1;
+    }
     DV_TRY(x->kind == DV_RUN_THREADS ? dv_threads_run(r, diag)
                                      : dv_sequential_run(r, diag));
     if (!r->cancelled)

@@ -164,7 +164,8 @@ static dv_status take_schedule(dv_plan *plan, const dv_exec *x, dv_diag *diag)
     return list_temps(plan, x, diag);
 }
 
-// Adds the loops of tiles to the products that have none.
+// Adds the loops of tiles to the products that have none. With these, some
+// constants may need no packing.
 static dv_status take_tiles(dv_plan *plan, const dv_exec *x, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->ops->n_ops; i++) {
@@ -174,6 +175,7 @@ static dv_status take_tiles(dv_plan *plan, const dv_exec *x, dv_diag *diag)
         dv_exec_describe(x, i, &is);
         s->tiles = is.tiles;
         s->n_tiles = is.n_tiles;
+        s->once = is.once;
         DV_TRY(own_tiles(plan, s, diag));
     }
     return DV_OK;

@@ -274,17 +274,18 @@ int dv_stage_create(dv_stage **out, const dv_program *p, const dv_kernel *k,
 }
 
 // Finds the variables of rows and columns: the last that is contiguous in the
-// result, and the one with the next larger stride.
-static int find_image(dv_stage *s, const dv_kernel *k, const int64_t *lens)
+// result, and the one with the next larger stride. They are the same for all
+// tiles, also for those with one row or one column.
+static int find_image(dv_stage *s, const dv_kernel *k)
 {
     const dv_op *op = k->op;
     const int64_t *step = k->write.coef;
     s->row = s->col = -1;
     for (int v = 0; v < op->n_vars; v++)
-        if (!op->vars[v].reduce && lens[v] > 1 && step[v] == 1)
+        if (!op->vars[v].reduce && dv_var_len(op, v) > 1 && step[v] == 1)
             s->col = v;
     for (int v = 0; v < op->n_vars && s->col >= 0; v++)
-        if (!op->vars[v].reduce && lens[v] > 1 && step[v] > 1 &&
+        if (!op->vars[v].reduce && dv_var_len(op, v) > 1 && step[v] > 1 &&
             (s->row < 0 || step[v] < step[s->row]))
             s->row = v;
     return s->row >= 0;
@@ -376,7 +377,7 @@ int dv_stage_create_images(dv_stage **out, const dv_program *p,
     s->result = k->write;
     s->result_bytes =
         dv_dtype_get(p->tensors[op->write.tensor].dtype)->size_bytes;
-    if (!find_image(s, k, lens))
+    if (!find_image(s, k))
         return 1;
     s->kernel = *k;
     for (int32_t r = 0; r < op->n_reads; r++)
@@ -408,10 +409,12 @@ int dv_stage_create_images(dv_stage **out, const dv_program *p,
     return 1;
 }
 
-int dv_stage_wants_images(const dv_stage *s)
+int dv_stage_wants_images(const dv_stage *s, const int64_t *lens)
 {
     enum { SHORT_ROW = 64 };
     int has_border = 0;
+    if (lens[s->row] == 1 || lens[s->col] == 1)
+        return 0;
     for (int32_t i = 0; i < s->n_copies; i++) {
         const dv_access *a = s->copies[i].access;
         int64_t step = step_of(&s->copies[i], a->n_dims - 1, s->col);

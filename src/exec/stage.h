@@ -9,11 +9,11 @@
 // Reads of one tensor that differ by a few elements share a copy. For vector
 // kernels a tile is computed in blocks whose copies stay in the L1 cache.
 //
-// Windows with a border whose rows are short run on whole images. Copies and results get rows
-// of one pitch, so that one loop of the kernel covers an image; what it
-// computes in the gaps between rows is not stored. If rows or columns are read
-// with a step, there is a copy for each remainder, so that loads have unit
-// stride:
+// Windows with a border whose rows are short run on whole images. Copies and
+// results get rows of one pitch, so that one loop of the kernel covers an
+// image; what it computes in the gaps between rows is not stored. If rows or
+// columns are read with a step, there is a copy for each remainder, so that
+// loads have unit stride:
 //
 //   y[c,i,j] = sum[a,b] w[c,a,b] * x[c,2*i+a-1,2*j+b-1] else 0     7 x 7
 //   results
@@ -73,9 +73,9 @@ int dv_stage_create(dv_stage **out, const dv_program *p, const dv_kernel *k,
 int dv_stage_create_images(dv_stage **out, const dv_program *p,
                            const dv_kernel *k, const int64_t *lens,
                            int64_t most_bytes, dv_arena *arena);
-// Returns whether images are faster than boxes: there is a border, for which
-// operands are copied anyway, and rows are short.
-int dv_stage_wants_images(const dv_stage *s);
+// Returns whether images are faster than boxes for tiles of these lengths:
+// there is a border, for which operands are copied anyway, and rows are short.
+int dv_stage_wants_images(const dv_stage *s, const int64_t *lens);
 // Makes the copies of the box begin..end in `memory`. Reads the tensors at
 // from[read], their element 0, and sets at[read] to what takes their place.
 void dv_stage_fill(const dv_stage *s, const int64_t *begin, const int64_t *end,

@@ -324,7 +324,7 @@ static int possible(const dv_vec_how *how, const dv_isa *isa, dv_dtype *compute)
         int far = dv_access_gathers(op, a);
         if ((far && !plain_indices(op, a)) ||
             (a->tensor == op->write.tensor && !how->copied &&
-             (far || !same_element(how, i))))
+             (far ? dv_op_reads_own_write(op) : !same_element(how, i))))
             return 0;
     }
     return has_all(op->body, *compute, 0) && types_agree(how, isa, *compute);

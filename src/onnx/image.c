@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-// MAX_SIZE limits the size of a dim, for which tables are made.
-enum { MAX_TAPS = 4, MAX_SIZE = 1 << 24 };
+enum { MAX_TAPS = 4 };
 
 // How one dim is resized.
 typedef struct resize {
@@ -218,7 +217,8 @@ static dv_status run(dv_on *cx, const dv_onnx_node *n, const double *scales,
         double in = (double)x->dims[d];
         resize r = {.in = x->dims[d], .mode = mode[0]};
         double size = sizes ? sizes[i] : floor(in * scales[i] + 1e-9);
-        if (!(size >= 1 && size <= MAX_SIZE))
+        // Tables of this size are made.
+        if (!(size >= 1 && size <= (double)DV_ON_MAX_FOLD))
             return dv_on_refuse(cx, "dim %d gets %g elements", d, size);
         r.out = (int64_t)size;
         r.scale = sizes ? size / in : scales[i];
