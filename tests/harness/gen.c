@@ -2,6 +2,7 @@
 #include "base/dtype.h"
 #include "base/text.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,8 +206,10 @@ static int join(int a, int b)
     return na >= nb ? a : b;
 }
 
-static double limit_of(int type)
+static double limit_of(const gen *g, int type)
 {
+    if (g->mode == GEN_WRAPS)
+        return HUGE_VAL;
     return is_real(type)                      ? float_limit
            : type == DV_BOOL                  ? 1
            : type == DV_I8                    ? 127
@@ -217,10 +220,12 @@ static double limit_of(int type)
                                               : 1e9;
 }
 
-// There are no u32: large ones do not fit the 32 bits in which spyre stores the
-// i64 of temporaries.
+// There are no u32 unless integers may wrap: large ones do not fit the 32 bits
+// in which spyre stores the i64 of temporaries.
 static dv_dtype some_type(gen *g, int real)
 {
+    if (g->mode == GEN_WRAPS && percent(g, 20))
+        return DV_U32;
     static const dv_dtype reals[] = {DV_F64, DV_F32, DV_F32, DV_F16, DV_BF16};
     static const dv_dtype wholes[] = {DV_I64, DV_I32, DV_I32,  DV_I8,
                                       DV_U8,  DV_U16, DV_BOOL, DV_I16,
@@ -408,9 +413,10 @@ static const char *indirect(gen *g, int64_t extent)
         if (!g->tensors[t].limit || g->tensors[t].limit > extent)
             continue;
         const char *s = access_text(g, t, 1);
-        return percent(g, 60)
-                   ? s
-                   : sum_with(g, s, 0, g->tensors[t].limit, extent, 1);
+        const char *sum =
+            percent(g, 40) ? sum_with(g, s, 0, g->tensors[t].limit, extent, 1)
+                           : NULL;
+        return sum ? sum : s;
     }
     return NULL;
 }
@@ -528,6 +534,15 @@ static value constant(gen *g, int real)
     return (value){fmt(g, "%d", c), WEAK_INT, c < 0 ? 4 : 5, 4};
 }
 
+// Returns a limit of a type, or a number near one.
+static value large(gen *g)
+{
+    static const char *const numbers[] = {
+        "127",        "128",        "255",        "32768",           "65535",
+        "2147483647", "2147483648", "4294967295", "9007199254740992"};
+    return (value){numbers[below(g, 9)], WEAK_INT, 5, 0x1p53};
+}
+
 // Returns the value of a variable in scope or of a counter, or a constant if
 // there is none.
 static value position(gen *g)
@@ -574,7 +589,7 @@ static value compare(gen *g, int depth, int reals)
 {
     static const char *const ops[] = {"<", "<=", ">", ">=", "==", "!="};
     value a, b;
-    if (g->mode == GEN_INTEGERS) {
+    if (g->mode != GEN_FLOATS) {
         a = any(g, 0, depth - 1);
         b = any(g, 0, depth - 1);
     } else {
@@ -601,7 +616,7 @@ static value infix(gen *g, char op, value a, value b)
     int prec = op == '*' ? 3 : 2;
     int type = join(a.type, b.type);
     double bound = op == '*' ? a.bound * b.bound : a.bound + b.bound;
-    if (bound > limit_of(type))
+    if (bound > limit_of(g, type))
         return call2(g, percent(g, 50) ? "min" : "max", a, b);
     return (value){
         fmt(g, "%s %c %s", operand(g, a, prec), op, operand(g, b, prec + 1)),
@@ -611,7 +626,7 @@ static value infix(gen *g, char op, value a, value b)
 // Limits the magnitude of a value.
 static value tamed(gen *g, value v, double bound)
 {
-    if (v.bound <= bound)
+    if (v.bound <= bound || g->mode == GEN_WRAPS)
         return v;
     if (is_real(v.type))
         return (value){fmt(g, "tanh(%s)", v.text), v.type, 5, 1};
@@ -656,7 +671,7 @@ static value arg_reduce(gen *g)
         g->vars[v].need = 1;
     g->points *= 2 * points;
     value x = leaf(g, g->mode == GEN_FLOATS && percent(g, 70), 1);
-    if (x.type < 0 || (g->mode == GEN_INTEGERS && percent(g, 50)))
+    if (x.type < 0 || (g->mode != GEN_FLOATS && percent(g, 50)))
         x = infix(g, '+', x, leaf(g, 0, 0));
     g->points /= 2 * points;
     const char *name = g->vars[v].name;
@@ -678,7 +693,9 @@ static value reduce(gen *g, int real, int depth)
     int64_t points = reduced_vars(g, &first);
     if (!points)
         return leaf(g, real, 0);
-    const char *name = reals[below(g, real ? 6 : 4)];
+    const char *name = g->mode == GEN_WRAPS && percent(g, 10)
+                           ? "prod"
+                           : reals[below(g, real ? 6 : 4)];
     g->points *= points;
     value v;
     if (name[0] == 's' && percent(g, 50))
@@ -686,7 +703,7 @@ static value reduce(gen *g, int real, int depth)
     else
         v = any(g, real, depth - 1);
     g->points /= points;
-    if (strcmp(name, "prod") == 0) {
+    if (real && strcmp(name, "prod") == 0) {
         v.text = fmt(g, "(1.0 + 0.125 * tanh(%s))", v.text);
         v.prec = 5;
     }
@@ -699,7 +716,7 @@ static value reduce(gen *g, int real, int depth)
             list = fmt(g, "%s,%s", list, g->vars[i].name);
     value out = {fmt(g, "%s[%s] %s", name, list, operand(g, v, 3)), v.type, 1,
                  v.bound};
-    if (name[0] == 's') {
+    if (name[0] == 's' || (!real && name[0] == 'p')) {
         out.bound *= (double)points;
         out.type = v.type >= 0 && !is_real(v.type) &&
                            dv_dtype_get((dv_dtype)v.type)->size_bytes < 4
@@ -712,7 +729,7 @@ static value reduce(gen *g, int real, int depth)
         g->vars[i].in_scope = 0;
     out.text = fmt(g, "(%s)", out.text);
     out.prec = 5;
-    return tamed(g, out, limit_of(out.type));
+    return tamed(g, out, limit_of(g, out.type));
 }
 
 // -- Floats ------------------------------------------------------------------
@@ -830,10 +847,15 @@ static value one_bits(gen *g, value a)
     int kind = below(g, 4);
     if (kind == 0)
         return (value){fmt(g, "sign(%s)", a.text), a.type, 5, 1};
-    if (kind == 1 && 8 * a.bound <= limit_of(a.type))
+    if (g->mode == GEN_WRAPS && percent(g, 70))
+        return (value){fmt(g, "(%s %s %s)", operand(g, a, 4),
+                           percent(g, 50) ? "<<" : ">>",
+                           operand(g, leaf(g, 0, 0), 4)),
+                       a.type, 5, a.bound};
+    if (kind == 1 && 8 * a.bound <= limit_of(g, a.type))
         return (value){fmt(g, "(%s << %d)", operand(g, a, 4), below(g, 4)),
                        a.type, 5, 8 * a.bound};
-    if (kind == 2 && a.bound + 1 <= limit_of(a.type))
+    if (kind == 2 && a.bound + 1 <= limit_of(g, a.type))
         return (value){fmt(g, "~%s", operand(g, a, 4)), a.type, 4, a.bound + 1};
     return (value){fmt(g, "(%s >> %d)", operand(g, a, 4), below(g, 9)), a.type,
                    5, a.bound + 1};
@@ -849,7 +871,7 @@ static value two_bits(gen *g, value a, value b)
         return (value){
             fmt(g, "%s(%s, %s)", kind ? "mod" : "rem", a.text, b.text), type, 5,
             b.bound};
-    if (bound > limit_of(type))
+    if (bound > limit_of(g, type))
         return call2(g, percent(g, 50) ? "min" : "max", a, b);
     return (value){fmt(g, "(%s %s %s)", operand(g, a, 4), ops[below(g, 5)],
                        operand(g, b, 4)),
@@ -860,6 +882,8 @@ static value whole(gen *g, int depth)
 {
     value a, b, c;
     int kind = below(g, 17);
+    if (g->mode == GEN_WRAPS && percent(g, 12))
+        return large(g);
     if (depth <= 0 || kind < 2)
         return percent(g, 85) ? leaf(g, 0, 0) : constant(g, 0);
     if (kind < 4)
@@ -962,7 +986,8 @@ static void input(gen *g, int index)
         note = fmt(g, " @ split(%d)", below(g, t.n_dims));
     else if (t.n_dims > 1 && percent(g, 10))
         note = " @ split(1, 0)";
-    line(g, fmt(g, "input %s: %s%s", t.name, type_text(g, &t), note));
+    line(g, fmt(g, "%s %s: %s%s", t.fixed && percent(g, 25) ? "const" : "input",
+                t.name, type_text(g, &t), note));
     add_tensor(g, t);
 }
 
@@ -1035,7 +1060,7 @@ static const char *spelt_type(gen *g, value v, dv_dtype *out)
     }
     *out =
         some_type(g, real_value || (g->mode == GEN_FLOATS && percent(g, 25)));
-    if (v.bound > limit_of((int)*out))
+    if (v.bound > limit_of(g, (int)*out))
         *out = dv_is_float(*out) ? DV_F64 : DV_I64;
     return fmt(g, ": %s", dv_dtype_get(*out)->name);
 }
@@ -1091,7 +1116,7 @@ static void define_temp(gen *g)
                          ? fmt(g, "%" PRId64 "*%s+%s", c, qn, rn)
                          : fmt(g, "%s + %" PRId64 "*%s", qn, n, rn);
     value v = any(g, want_real, 1 + below(g, 2));
-    v = tamed(g, v, limit_of((int)t.dtype));
+    v = tamed(g, v, limit_of(g, (int)t.dtype));
     t.bound = stored_bound(t.dtype, v.bound < 1 ? 1 : v.bound);
     line(g, fmt(g, "%s[%s%s] = %s%s", t.name, row, at, v.text, ranges(g)));
     add_tensor(g, t);
@@ -1146,6 +1171,95 @@ static void update(gen *g)
     v = tamed(g, v, x->bound < 1 ? 1 : x->bound);
     line(g, fmt(g, "%s%s] <- %s%s", prefix(g), left, v.text, ranges(g)));
     x->written = 1;
+}
+
+// Declares an input with small values for a statement of its own.
+static tensor own_input(gen *g, dv_dtype type, int n, const int64_t *shape)
+{
+    tensor t = {.name = tensor_name(g), .dtype = type, .n_dims = n, .fixed = 1};
+    t.bound = dv_is_float(type) ? 1 : 16;
+    memcpy(t.shape, shape, (size_t)n * sizeof *shape);
+    line(g, fmt(g, "%s %s: %s", percent(g, 30) ? "const" : "input", t.name,
+                type_text(g, &t)));
+    add_tensor(g, t);
+    return t;
+}
+
+// Defines a tensor with the values of another, which it multiplies so that they
+// fill its type if integers may wrap.
+static tensor spread(gen *g, tensor t)
+{
+    if (g->mode != GEN_WRAPS || g->n_tensors == MAX_TENSORS)
+        return t;
+    tensor wide = t;
+    wide.name = tensor_name(g);
+    line(g, fmt(g, "%s[i,j]: %s = %s[i,j] * %d + %d", wide.name,
+                dv_dtype_get(t.dtype)->name, t.name, 29 + below(g, 9),
+                below(g, 256)));
+    wide.written = 1;
+    add_tensor(g, wide);
+    return wide;
+}
+
+// Adds the result of a sum of products, whose type holds it.
+static void add_result(gen *g, const char *name, dv_dtype type, int n,
+                       const int64_t *shape, double bound)
+{
+    tensor t = {.name = name, .dtype = type, .n_dims = n, .written = 1};
+    t.bound = bound;
+    memcpy(t.shape, shape, (size_t)n * sizeof *shape);
+    add_tensor(g, t);
+}
+
+// Defines a convolution: windows of up to 3x3 that begin outside of the image,
+// with a stride and a dilation.
+static void convolve(gen *g)
+{
+    static const dv_dtype types[] = {DV_F32, DV_F32, DV_F64, DV_BF16,
+                                     DV_I8,  DV_U8,  DV_I32};
+    if (g->n_tensors > MAX_TENSORS - 3)
+        return;
+    dv_dtype type =
+        types[g->mode == GEN_FLOATS ? below(g, 7) : 4 + below(g, 3)];
+    dv_dtype result = !dv_is_float(type) ? DV_I32
+                      : type == DV_F64   ? DV_F64
+                                         : DV_F32;
+    int64_t c = 1 + below(g, 3), o = 1 + below(g, 3), h = 1 + below(g, 7),
+            w = 1 + below(g, 7), m = 1 + below(g, 3), n = 1 + below(g, 3);
+    int stride = 1 + percent(g, 30), dilation = 1 + percent(g, 20),
+        before = below(g, 3), more = below(g, 3);
+    int64_t out[] = {o, (h + more + stride - 1) / stride,
+                     (w + more + stride - 1) / stride};
+    tensor x = own_input(g, type, 3, (int64_t[]){c, h, w});
+    tensor k = own_input(g, type, 4, (int64_t[]){o, c, m, n});
+    const char *y = tensor_name(g);
+    const char *row = fmt(g, "%d*i+%d*a-%d", stride, dilation, before);
+    const char *column = fmt(g, "%d*j+%d*b-%d", stride, dilation, before);
+    line(g, fmt(g,
+                "%s[o,i,j]: %s = %s(sum[c,a,b] %s[o,c,a,b] * (%s[c,%s,%s] else "
+                "%d))  for i in 0..%" PRId64 ", j in 0..%" PRId64,
+                y, dv_dtype_get(result)->name, percent(g, 40) ? "relu" : "",
+                k.name, x.name, row, column, percent(g, 80) ? 0 : 1, out[1],
+                out[2]));
+    add_result(g, y, result, 3, out, (double)(c * m * n) * x.bound * k.bound);
+}
+
+// Defines a product of integers of 8 bits minus zero points.
+static void quantised(gen *g)
+{
+    static const char *const zeros[] = {"", " - 3", " + 128", " - 255"};
+    if (g->n_tensors > MAX_TENSORS - 5)
+        return;
+    int64_t m = 1 + below(g, 9), n = 1 + below(g, 9), k = 1 + below(g, 16);
+    dv_dtype types[] = {percent(g, 50) ? DV_U8 : DV_I8,
+                        percent(g, 50) ? DV_U8 : DV_I8};
+    int64_t shape[] = {m, n};
+    tensor a = spread(g, own_input(g, types[0], 2, (int64_t[]){m, k}));
+    tensor b = spread(g, own_input(g, types[1], 2, (int64_t[]){k, n}));
+    const char *y = tensor_name(g);
+    line(g, fmt(g, "%s[i,j]: i32 = sum[k] (%s[i,k]%s) * (%s[k,j]%s)", y, a.name,
+                zeros[below(g, 4)], b.name, zeros[below(g, 4)]));
+    add_result(g, y, DV_I32, 2, shape, 16 * (271.0 * 271));
 }
 
 static void repeat(gen *g, int depth)
@@ -1214,7 +1328,11 @@ char *gen_program(uint64_t seed, gen_mode mode)
     define(&g);
     for (int i = 0; i < n; i++) {
         int kind = below(&g, 10);
-        if (kind < 5)
+        if (percent(&g, 8))
+            convolve(&g);
+        else if (percent(&g, 5))
+            quantised(&g);
+        else if (kind < 5)
             define(&g);
         else if (kind < 6)
             define_temp(&g);
@@ -1248,9 +1366,9 @@ int gen_cases(int usual)
 void gen_report(const char *property, uint64_t seed, gen_mode mode,
                 const char *text, const char *why)
 {
+    static const char *const modes[] = {"floats", "integers", "wraps"};
     fprintf(stderr,
             "\n%s fails with DV_SEED=%" PRIu64 " (%s): %s\n"
             "----\n%s----\n",
-            property, seed, mode == GEN_FLOATS ? "floats" : "integers", why,
-            text);
+            property, seed, modes[mode], why, text);
 }

@@ -24,7 +24,9 @@ int rng_percent(rng *r, int percent);
 
 typedef enum gen_mode {
     GEN_FLOATS,   // all types; only values without rounding are compared
-    GEN_INTEGERS, // only i64, i32 and i8: results must match exactly
+    GEN_INTEGERS, // only small integers: results must match exactly
+    // Integers of any size, which wrap, for machines that compute in 64 bits.
+    GEN_WRAPS,
 } gen_mode;
 
 // Returns the text of a program, from malloc. The same seed gives the same

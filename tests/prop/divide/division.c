@@ -93,6 +93,7 @@ static int span_is_part_of_seed(const dv_program *p, const dv_target *t)
     dv_plan_options options = DV_PLAN_OPTIONS_INIT;
     dv_plan *span = NULL, *seed = NULL;
     options.divide = DV_DIVIDE_SPAN;
+    options.reorder = DV_OFF; // the same ops have the same numbers
     dv_status st = dv_plan_create(&span, p, t, &options, NULL);
     options.divide = DV_DIVIDE_SEED;
     options.joint = DV_JOINT_OFF;

@@ -272,10 +272,17 @@ TEST(products_follow)
 CASE_PROPERTY(divided_runs, 200, 11)
 CASE_PROPERTY(any_number_is_the_same, 200, 11)
 
+TEST(integers_wrap_alike)
+{
+    case_random("any_number_is_the_same", any_number_is_the_same, GEN_WRAPS,
+                200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {CASE_TESTS(divided_runs),
                                        CASE_TESTS(any_number_is_the_same),
+                                       cmocka_unit_test(integers_wrap_alike),
                                        cmocka_unit_test(products_are_the_same),
                                        cmocka_unit_test(products_follow)};
     return run_group(tests, case_set_up, case_tear_down);

@@ -204,6 +204,11 @@ TEST(integers)
     sweep(GEN_INTEGERS, 150);
 }
 
+TEST(integers_wrap)
+{
+    sweep(GEN_WRAPS, 150);
+}
+
 // Shapes that random programs do not have: long columns, more results than
 // there are accumulators, several reduced variables.
 TEST(large)
@@ -239,8 +244,8 @@ TEST(large)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(floats),
-                                       cmocka_unit_test(large),
-                                       cmocka_unit_test(integers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(floats), cmocka_unit_test(large),
+        cmocka_unit_test(integers), cmocka_unit_test(integers_wrap)};
     return run_group(tests, jit_set_up, jit_tear_down);
 }

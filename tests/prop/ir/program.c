@@ -304,6 +304,11 @@ CASE_PROPERTY(lowers_to_the_same, 300, 1)
 CASE_PROPERTY(primitive_is_primitive, 300, 1)
 CASE_PROPERTY(lowering_keeps_values, 300, 1)
 CASE_PROPERTY(plans_read_back, 300, 1)
+
+TEST(lowering_keeps_integers_that_wrap)
+{
+    case_random("lowering_keeps_values", lowering_keeps_values, GEN_WRAPS, 300);
+}
 CASE_PROPERTY(plans_are_deterministic, 300, 1)
 
 // The value of a narrow integer inside an expression does not depend on the
@@ -442,6 +447,7 @@ int main(void)
         CASE_TESTS(lowers_to_the_same),
         CASE_TESTS(primitive_is_primitive),
         CASE_TESTS(lowering_keeps_values),
+        cmocka_unit_test(lowering_keeps_integers_that_wrap),
         CASE_TESTS(plans_read_back),
         CASE_TESTS(plans_are_deterministic),
         cmocka_unit_test(narrow_integers_keep_values),

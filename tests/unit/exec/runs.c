@@ -226,6 +226,48 @@ TEST(nothing_is_copied)
     job_stop(&j);
 }
 
+// An exec for windows that overlap in memory, which is then run with an input
+// whose elements are apart.
+TEST(strides_that_overlap)
+{
+    static const char text[] = "input x: f32[4, 6]\n"
+                               "y[i,j] = 2 * x[i,j]\noutput y\n";
+    int64_t shape[] = {4, 6}, windows[] = {1, 1}, padded[] = {7, 1};
+    dv_strides strides[] = {{"x", windows}, {"y", padded}};
+    dv_exec_options how = DV_EXEC_OPTIONS_INIT;
+    dv_operand o[2] = {DV_OPERAND_INIT, DV_OPERAND_INIT};
+    float x[24], y[28];
+    dv_exec *exec = NULL;
+    dv_run *r = NULL;
+    job j;
+    start(&j, text, 1, DV_RUN_THREADS);
+    how.strides = strides;
+    how.n_strides = 2;
+    assert_int_equal(dv_exec_create_with(&exec, j.plan, &how, NULL), DV_OK);
+    assert_int_equal(dv_run_create(&r, exec, NULL, NULL), DV_OK);
+    for (int i = 0; i < 24; i++)
+        x[i] = (float)i;
+    for (int i = 0; i < 2; i++) {
+        o[i].name = i ? "y" : "x";
+        o[i].n_dims = 2;
+        o[i].shape = shape;
+        o[i].data = i ? y : x;
+        o[i].strides = i ? padded : NULL;
+    }
+    assert_int_equal(dv_run_bind(r, &o[1], NULL), DV_OK);
+    for (int apart = 0; apart < 2; apart++) {
+        o[0].strides = apart ? NULL : windows;
+        assert_int_equal(dv_run_bind(r, &o[0], NULL), DV_OK);
+        assert_int_equal(dv_run_now(r, NULL), DV_OK);
+        for (int i = 0; i < 24; i++)
+            assert_true(y[i / 6 * 7 + i % 6] ==
+                        2 * (apart ? x[i] : x[i / 6 + i % 6]));
+    }
+    dv_run_destroy(r);
+    dv_exec_destroy(exec);
+    job_stop(&j);
+}
+
 static void refuses(dv_run *r, const dv_operand *o, dv_status st,
                     const char *words)
 {
@@ -540,6 +582,7 @@ int main(void)
         cmocka_unit_test(strides_of_rows),
         cmocka_unit_test(strides_of_other_ops),
         cmocka_unit_test(nothing_is_copied),
+        cmocka_unit_test(strides_that_overlap),
         cmocka_unit_test(wrong_operands),
         cmocka_unit_test(runs_of_several_threads),
         cmocka_unit_test(started),
