@@ -52,7 +52,7 @@ typedef struct dv_einsum_options {
     dv_path_search path;
     int64_t max_elems; // limit on the size of intermediate results; 0: none
     int result_dtype;  // a dv_dtype; -1: that of the operands
-    // Reuses plans made for the same expression, dtypes, shapes and options;
+    // Reuses plans made for equal expressions, dtypes, shapes, strides, options;
     // NULL: no cache. Only one thread at a time may use a cache; execs made
     // with it may be used by any thread.
     dv_einsum_cache *cache;
@@ -70,8 +70,9 @@ DV_API dv_status dv_einsum(const char *expression, const dv_array *in,
                            const dv_einsum_options *options, dv_diag *diag);
 
 // Prepares an einsum for operands with these dtypes and shapes: parses the
-// expression, searches for an order and makes a plan. Strides and data of the
-// operands are ignored.
+// expression, searches for an order and makes a plan. The data of the operands
+// are ignored; kernels are generated for their strides, and runs with others
+// copy the operand.
 DV_API dv_status dv_einsum_create(dv_einsum_exec **out, const char *expression,
                                   const dv_array *in, size_t n_in,
                                   const dv_einsum_options *options,

@@ -46,10 +46,10 @@ typedef struct job {
 static int read_dtype(const job *j, const char *text, dv_dtype *out)
 {
     int t = dv_dtype_find(text, strlen(text));
-    if (t < 0 || t > DV_I8)
+    if (t < 0)
         return cli_usage(j->c,
                          "there is no type %s: there are f64 f32 f16 "
-                         "bf16 i64 i32 i8",
+                         "bf16 i64 i32 i16 i8 u64 u32 u16 u8 bool",
                          text);
     *out = (dv_dtype)t;
     return -1;

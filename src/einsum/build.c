@@ -3,35 +3,55 @@
 #include "einsum/einsum.h"
 #include <string.h>
 
-// Returns the element type of the result of operands of mixed types, by numpy's
-// rules of promotion.
-dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in)
+// Returns whether a type holds all values of another. Floats hold integers of
+// fewer bits than their mantissa.
+static int holds(dv_dtype t, dv_dtype of)
 {
-    int has[16] = {0};
-    for (size_t i = 0; i < n_in; i++)
-        has[in[i].dtype] = 1;
-    int some_real = has[DV_F32] || has[DV_F16] || has[DV_BF16];
-    if (has[DV_F64] || (some_real && (has[DV_I32] || has[DV_I64])))
-        return DV_F64;
-    if (has[DV_F32] || (has[DV_F16] && has[DV_BF16]))
-        return DV_F32;
-    static const dv_dtype rest[] = {DV_F16, DV_BF16, DV_I64, DV_I32, DV_I8};
-    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
-        if (has[rest[i]])
-            return rest[i];
-    return DV_F32;
+    const dv_dtype_info *a = dv_dtype_get(t), *b = dv_dtype_get(of);
+    int bits = 8 * b->size_bytes, is_signed = b->kind == 'i';
+    if (t == of || of == DV_BOOL)
+        return 1;
+    if (t == DV_BOOL)
+        return 0;
+    if (b->kind == 'f')
+        return a->kind == 'f' && a->size_bytes > b->size_bytes;
+    if (a->kind == 'f')
+        return t == DV_F64 || bits - is_signed <= a->mantissa_bits;
+    if (is_signed && a->kind == 'u')
+        return 0;
+    return a->size_bytes > b->size_bytes ||
+           (a->size_bytes == b->size_bytes && a->kind == b->kind);
 }
 
-// Returns the element type of intermediate results, which holds the operands
-// and the result without rounding.
+// Returns the narrowest type that holds the values of all operands.
+dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in)
+{
+    static const dv_dtype by_width[] = {
+        DV_BOOL, DV_U8,  DV_I8,   DV_U16, DV_I16, DV_U32, DV_I32,
+        DV_U64,  DV_I64, DV_BF16, DV_F16, DV_F32, DV_F64};
+    for (size_t t = 0; t < sizeof by_width / sizeof *by_width; t++) {
+        size_t i = 0;
+        while (i < n_in && holds(by_width[t], in[i].dtype))
+            i++;
+        if (i == n_in)
+            return n_in ? by_width[t] : DV_F32;
+    }
+    return DV_F64;
+}
+
+// Returns the element type of intermediate results. Floats hold the operands
+// and the result without rounding. Integers wrap around, so that their last
+// bits are right in any type that is wide enough; u64 has the bits of i64.
 static dv_dtype wide(const dv_array *in, size_t n_in, dv_dtype result)
 {
-    dv_array last = {.dtype = result};
-    dv_array both[2] = {{.dtype = dv_einsum_dtype(in, n_in)}, last};
+    dv_array both[2] = {{.dtype = dv_einsum_dtype(in, n_in)},
+                        {.dtype = result}};
     dv_dtype t = dv_einsum_dtype(both, 2);
-    if (t == DV_F16 || t == DV_BF16)
-        return DV_F32;
-    return t == DV_I8 ? DV_I32 : t;
+    if (t == DV_BOOL)
+        return t;
+    if (dv_is_float(t))
+        return t == DV_F64 ? t : DV_F32;
+    return dv_dtype_get(t)->size_bytes == 8 ? DV_I64 : DV_I32;
 }
 
 // Text is written without printf formats, because formatting would take longer

@@ -1,8 +1,8 @@
 // Caches the plans of einsums. The key of an entry is a text of everything a
-// plan depends on: expression, dtypes, shapes, options and the target's
-// description. The least recently used entry is evicted. An entry also keeps
-// one exec (the object that runs an einsum) for calls of dv_einsum, so that a
-// repeated call allocates only its key.
+// plan depends on: expression, dtypes, shapes, strides, options and the
+// target's description. The least recently used entry is evicted. An entry also
+// keeps one exec (the object that runs an einsum) for calls of dv_einsum, so
+// that a repeated call allocates only its key.
 #include "base/hash.h"
 #include "einsum/einsum.h"
 #include <inttypes.h>
@@ -73,6 +73,8 @@ static void put_key(dv_text *key, const char *expression, const dv_array *in,
         dv_put(key, "%d,%d", (int)in[i].dtype, in[i].n_dims);
         for (int d = 0; d < in[i].n_dims; d++)
             dv_put(key, ",%" PRId64, in[i].shape[d]);
+        for (int d = 0; in[i].strides && d < in[i].n_dims; d++)
+            dv_put(key, "/%" PRId64, in[i].strides[d]);
         dv_put(key, ";");
     }
     dv_put(key, "%d %" PRId64 " ", o->result_dtype, o->max_elems);

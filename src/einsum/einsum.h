@@ -31,7 +31,8 @@
 //   greedy.c   a good order of many products
 //   report.c   prints paths as text and as JSON
 //   build.c    writes the program of a path
-//   exec.c     plans and runs einsums, packs strided operands
+//   layout.c   orders the dims of operands as they lie in memory
+//   exec.c     plans and runs einsums
 //   cache.c    caches plans
 #ifndef DV_EINSUM_H
 #define DV_EINSUM_H
@@ -247,13 +248,14 @@ void dv_path_json(dv_json *j, const dv_formula *f, const dv_path *p);
 // in order) as a program.
 
 // Returns the result type for operands of mixed types, following numpy: the
-// widest float or, without floats, the widest integer; f16 with bf16 gives f32,
-// and a float with i32 or i64 gives f64.
+// narrowest type that holds the values of all. f16 with bf16 gives f32. No
+// float has all values of 64-bit integers; they give f64, as u64 with a signed
+// integer does.
 dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in);
 // Writes the text of a program for a path (the steps that compute a formula),
 // with inputs x0, x1, ..., intermediate results t0, t1, ... and output y.
-// Intermediate results are f32, f64, i32 or i64, whichever holds the operands
-// and the result without rounding.
+// Intermediate results are f32, f64, i32, i64 or bool, whichever holds the
+// operands and the result without rounding.
 void dv_path_program(dv_text *out, const dv_formula *f, const dv_path *p,
                      const dv_array *in, dv_dtype dtype);
 // Writes the formula as one statement, to compare the path's result with.
@@ -267,14 +269,25 @@ void dv_formula_program(dv_text *out, const dv_formula *f, const dv_array *in,
 // The parts of an einsum that are the same for all runs. A core is immutable,
 // reference-counted, and shared by execs (the objects that run it) and the
 // cache of plans.
+// How an operand lies in memory. The program has its dims in the order of
+// descending strides, so that kernels read rows.
+typedef struct dv_operand_layout {
+    const int64_t *shape;   // in the order of the caller's dims
+    const int64_t *strides; // in the program's order; NULL: row-major in it
+    // order[d] is the caller's dim that is dim d of the program; NULL: d.
+    const int8_t *order;
+} dv_operand_layout;
+
 typedef struct dv_einsum_core {
     dv_arena arena; // all memory of the core, including this struct
     atomic_int refs;
     dv_formula f;
     dv_path path;
     dv_dtype dtype; // type of the output
-    // Shapes and dtypes of the operands; strides and data are NULL.
+    // Shapes and dtypes of the operands in the program; strides and data are
+    // NULL.
     dv_array *in;
+    dv_operand_layout *layouts;
     int64_t *out_shape; // extents of the output's dims
     // The program that is run; NULL if some extent is 0, so that the sum is
     // empty.
@@ -287,6 +300,10 @@ typedef struct dv_einsum_core {
 dv_status dv_einsum_check(const char *expression, const dv_array *in,
                           size_t n_in, const dv_einsum_options *o,
                           dv_diag *diag);
+// Chooses the order of the operands' dims in the program, by the strides of
+// `in`: permutes the terms of c->f, and sets c->in and c->layouts.
+dv_status dv_einsum_lay_out(dv_einsum_core *c, const dv_array *in,
+                            dv_diag *diag);
 dv_status dv_einsum_core_create(dv_einsum_core **out, const char *expression,
                                 const dv_array *in, size_t n_in,
                                 const dv_einsum_options *options,

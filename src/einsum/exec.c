@@ -1,38 +1,37 @@
 // Implements einsums as objects: a core that is planned once, execs that run
-// it, and the single call that does both. Strided operands are packed into
-// dense memory before a run, and a strided output is unpacked after it.
+// it, and the single call that does both.
 #include "einsum/einsum.h"
 #include "base/options.h"
+#include "base/dtype.h"
 #include "base/math.h"
+#include "divvy/run.h"
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-static dv_status copy_shapes(dv_einsum_core *c, const dv_array *in, size_t n_in,
-                             dv_diag *diag)
+static dv_status copy_output_shape(dv_einsum_core *c, dv_diag *diag)
 {
-    c->in = DV_NEW(&c->arena, dv_array, n_in);
     c->out_shape = DV_NEW(&c->arena, int64_t, c->f.out.n_dims);
-    if (!c->in || !c->out_shape)
+    if (!c->out_shape)
         return dv_nomem(diag);
-    for (size_t i = 0; i < n_in; i++) {
-        int64_t *shape = DV_NEW(&c->arena, int64_t, in[i].n_dims);
-        if (!shape)
-            return dv_nomem(diag);
-        for (int d = 0; d < in[i].n_dims; d++)
-            shape[d] = in[i].shape[d];
-        c->in[i] = (dv_array){in[i].dtype, in[i].n_dims, shape, NULL, NULL};
-    }
     for (int d = 0; d < c->f.out.n_dims; d++)
         c->out_shape[d] = c->f.extent[c->f.out.id[d]];
     return DV_OK;
 }
 
+// Multiplications and additions below which one thread is faster than several,
+// which have to wait for each other.
+static const double few_flops = 1 << 20;
+
 static dv_status make_plan(dv_einsum_core *c, const dv_einsum_options *o,
                            dv_diag *diag)
 {
     dv_target *host = NULL;
+    dv_plan_options one = DV_PLAN_OPTIONS_INIT;
+    const dv_plan_options *plan = o->plan;
     dv_text text = {0};
+    one.threads = 1;
+    if (!plan && !o->target && c->path.flops < few_flops)
+        plan = &one;
     dv_path_program(&text, &c->f, &c->path, c->in, c->dtype);
     dv_status st = text.failed
                        ? dv_nomem(diag)
@@ -43,7 +42,7 @@ static dv_status make_plan(dv_einsum_core *c, const dv_einsum_options *o,
         st = dv_target_load(&host, "host", diag);
     if (st == DV_OK)
         st = dv_plan_create(&c->plan, c->program, o->target ? o->target : host,
-                            o->plan, diag);
+                            plan, diag);
     dv_target_destroy(host);
     return st;
 }
@@ -55,11 +54,11 @@ dv_status dv_einsum_check(const char *expression, const dv_array *in,
     if (!expression || (n_in && !in))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is NULL",
                        expression ? "in" : "expression");
-    if (o->result_dtype < -1 || o->result_dtype > DV_I8)
+    if (o->result_dtype < -1 || o->result_dtype >= DV_N_DTYPES)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "there is no dtype %d",
                        o->result_dtype);
     for (size_t i = 0; i < n_in; i++) {
-        if ((int)in[i].dtype < 0 || in[i].dtype > DV_I8)
+        if ((int)in[i].dtype < 0 || (int)in[i].dtype >= DV_N_DTYPES)
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                            "operand %zu: there is no dtype %d", i,
                            (int)in[i].dtype);
@@ -83,7 +82,8 @@ static dv_status fill_core(dv_einsum_core *c, const char *expression,
     DV_TRY(dv_formula_parse(&c->f, expression, strlen(expression), &c->arena,
                             diag));
     DV_TRY(dv_formula_resolve(&c->f, in, n_in, &c->arena, diag));
-    DV_TRY(copy_shapes(c, in, n_in, diag));
+    DV_TRY(dv_einsum_lay_out(c, in, diag));
+    DV_TRY(copy_output_shape(c, diag));
     c->dtype = o->result_dtype < 0 ? dv_einsum_dtype(in, n_in)
                                    : (dv_dtype)o->result_dtype;
     DV_TRY(
@@ -122,14 +122,13 @@ void dv_einsum_core_drop(dv_einsum_core *c)
 // An operand or the output of an exec (the object that runs an einsum), and the
 // memory bound to it.
 typedef struct slot {
-    char name[16]; // name of the tensor in the program
     dv_dtype dtype;
     int n_dims;
-    const int64_t *shape;
+    const int64_t *shape; // in the order of the caller's dims
+    const int8_t *order;  // of the program's dims; NULL: the caller's
     int64_t size_bytes;
-    void *data;                   // the user's memory
-    int64_t strides[DV_MAX_DIMS]; // strides of `data`, in elements
-    void *dense; // packed copy of `data`, owned; NULL if `data` is dense
+    void *data;                   // the caller's memory
+    int64_t strides[DV_MAX_DIMS]; // of `data`, in elements
 } slot;
 
 struct dv_einsum_exec {
@@ -166,7 +165,25 @@ static dv_status set_slot(slot *s, dv_dtype dtype, int n_dims,
         s->size_bytes = 0;
     return fits || empty ? DV_OK
                          : dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
-                                   "%s has more than 2^63 - 1 bytes", s->name);
+                                   "a tensor has more than 2^63 - 1 bytes");
+}
+
+// Prepares kernels for the strides of the operands that are not row-major.
+static dv_status create_inner(dv_einsum_exec *e, dv_diag *diag)
+{
+    const dv_einsum_core *c = e->core;
+    dv_exec_options o = DV_EXEC_OPTIONS_INIT;
+    dv_strides *strides = dv_alloc((e->n_in + 1) * sizeof *strides);
+    if (!strides)
+        return dv_nomem(diag);
+    for (size_t i = 0; i < e->n_in; i++)
+        if (c->layouts[i].strides)
+            strides[o.n_strides++] = (dv_strides){c->program->tensors[i].name,
+                                                  c->layouts[i].strides};
+    o.strides = strides;
+    dv_status st = dv_exec_create_with(&e->exec, c->plan, &o, diag);
+    dv_release(strides);
+    return st;
 }
 
 static dv_status fill_exec(dv_einsum_exec *e, dv_diag *diag)
@@ -178,15 +195,14 @@ static dv_status fill_exec(dv_einsum_exec *e, dv_diag *diag)
         return dv_nomem(diag);
     memset(e->slots, 0, bytes);
     for (size_t i = 0; i < e->n_in; i++) {
+        const dv_operand_layout *l = &c->layouts[i];
         slot *s = &e->slots[i];
-        snprintf(s->name, sizeof s->name, "x%d", (int)i);
-        DV_TRY(
-            set_slot(s, c->in[i].dtype, c->in[i].n_dims, c->in[i].shape, diag));
+        DV_TRY(set_slot(s, c->in[i].dtype, c->in[i].n_dims, l->shape, diag));
+        s->order = l->order;
     }
     slot *out = &e->slots[e->n_in];
-    snprintf(out->name, sizeof out->name, "y");
     DV_TRY(set_slot(out, c->dtype, c->f.out.n_dims, c->out_shape, diag));
-    return c->plan ? dv_exec_create(&e->exec, c->plan, diag) : DV_OK;
+    return c->plan ? create_inner(e, diag) : DV_OK;
 }
 
 dv_status dv_einsum_exec_create(dv_einsum_exec **out, dv_einsum_core *core,
@@ -231,23 +247,9 @@ void dv_einsum_destroy(dv_einsum_exec *e)
     if (!e)
         return;
     dv_exec_destroy(e->exec);
-    for (size_t i = 0; e->slots && i <= e->n_in; i++)
-        dv_release(e->slots[i].dense);
     dv_release(e->slots);
     dv_einsum_core_drop(e->core);
     dv_release(e);
-}
-
-static int is_dense(const slot *s, const int64_t *strides)
-{
-    int64_t want = 1;
-    for (int d = s->n_dims - 1; d >= 0; d--) {
-        if (s->shape[d] != 1 && strides[d] != want)
-            return 0;
-        if (!dv_mul_i64(&want, want, s->shape[d]))
-            return 0;
-    }
-    return 1;
 }
 
 // Checks the strides of an output: two elements must not share an address. Only
@@ -275,67 +277,45 @@ dv_status dv_einsum_bind(dv_einsum_exec *e, size_t i, void *data,
             i == e->n_in ? "the output is NULL" : "operand %zu is NULL", i);
     if (strides && i == e->n_in)
         DV_TRY(check_strides(s, strides, diag));
-    int dense = !s->size_bytes || !strides || is_dense(s, strides);
-    if (!dense && !s->dense && !(s->dense = dv_alloc((size_t)s->size_bytes)))
-        return dv_nomem(diag);
-    if (dense) {
-        dv_release(s->dense);
-        s->dense = NULL;
-    }
-    for (int d = 0; !dense && d < s->n_dims; d++)
-        s->strides[d] = strides[d];
     s->data = data;
+    if (strides)
+        memcpy(s->strides, strides, (size_t)s->n_dims * sizeof *strides);
+    else
+        dv_row_strides(s->n_dims, s->shape, s->strides);
     if (!e->exec)
         return DV_OK;
-    return dv_exec_bind(e->exec, s->name, dense ? data : s->dense,
-                        (size_t)s->size_bytes, diag);
+    int64_t in_order[DV_MAX_DIMS];
+    for (int d = 0; d < s->n_dims; d++)
+        in_order[d] = s->strides[s->order ? s->order[d] : d];
+    return dv_exec_bind_strided(e->exec, (int)i, data, in_order, diag);
 }
 
-// Copies, row by row, from the user's strided memory to the dense buffer, or
-// back if `unpack` is set.
-static void copy(const slot *s, int unpack)
+// Sets the elements of dims `d` and inner of the output to 0.
+static void clear(const slot *s, int d, char *at)
 {
     size_t size = (size_t)dv_dtype_get(s->dtype)->size_bytes;
-    // The last dim; its number is not negative, because a scalar has no strides
-    // and is never copied.
-    int last = s->n_dims - 1;
-    int64_t at[DV_MAX_DIMS] = {0}, n = s->shape[last];
-    ptrdiff_t step = (ptrdiff_t)(s->strides[last] * (int64_t)size);
-    char *dense = s->dense;
-    for (;;) {
-        ptrdiff_t off = 0;
-        for (int d = 0; d < last; d++)
-            off += (ptrdiff_t)(at[d] * s->strides[d] * (int64_t)size);
-        char *user = (char *)s->data + off;
-        for (int64_t k = 0; k < n; k++, dense += size) {
-            char *there = user + (ptrdiff_t)k * step;
-            memcpy(unpack ? there : dense, unpack ? dense : there, size);
-        }
-        int d = last - 1;
-        while (d >= 0 && ++at[d] == s->shape[d])
-            at[d--] = 0;
-        if (d < 0)
-            return;
+    if (d == s->n_dims) {
+        memset(at, 0, size);
+        return;
     }
+    for (int64_t i = 0; i < s->shape[d]; i++)
+        clear(s, d + 1, at + (ptrdiff_t)size * (i * s->strides[d]));
 }
 
 dv_status dv_einsum_run(dv_einsum_exec *e, dv_diag *diag)
 {
-    slot *out = &e->slots[e->n_in];
+    const slot *out = &e->slots[e->n_in];
     for (size_t i = 0; i <= e->n_in; i++)
         if (!e->slots[i].data && e->slots[i].size_bytes)
-            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is not bound",
-                           e->slots[i].name);
-    for (size_t i = 0; e->exec && i < e->n_in; i++)
-        if (e->slots[i].dense)
-            copy(&e->slots[i], 0);
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           i == e->n_in ? "the output is not bound"
+                                        : "operand %zu is not bound",
+                           i);
     if (e->exec)
-        DV_TRY(dv_exec_run(e->exec, diag));
-    else if (out->size_bytes)
-        // There is no program: a sum over no elements is 0.
-        memset(out->dense ? out->dense : out->data, 0, (size_t)out->size_bytes);
-    if (out->dense)
-        copy(out, 1);
+        return dv_exec_run(e->exec, diag);
+    // There is no program: a sum over no elements is 0.
+    if (out->size_bytes)
+        clear(out, 0, out->data);
     return DV_OK;
 }
 

@@ -44,6 +44,11 @@
 typedef void (*dv_progress)(void *user, double done);
 void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user);
 
+// dv_exec_bind for operand number `operand` (dv_exec_operand), with strides in
+// elements.
+dv_status dv_exec_bind_strided(dv_exec *x, int operand, void *data,
+                               const int64_t *strides, dv_diag *diag);
+
 // Callbacks of a rank of a team, which communicates between groups. One thread
 // calls them while the others wait. A run ends when one of them fails.
 typedef struct dv_exec_hooks {

@@ -211,6 +211,15 @@ dv_status dv_exec_bind(dv_exec *x, const char *tensor, void *data,
     return dv_run_set(&x->run, i, data, NULL, diag);
 }
 
+dv_status dv_exec_bind_strided(dv_exec *x, int operand, void *data,
+                               const int64_t *strides, dv_diag *diag)
+{
+    const dv_program *p = x->plan->ops;
+    int32_t tensor = dv_operand_tensor(p, operand);
+    DV_TRY(dv_run_check_strides(p, tensor, strides, diag));
+    return dv_run_set(&x->run, tensor, data, strides, diag);
+}
+
 dv_status dv_run_bind(dv_run *r, const dv_operand *given, dv_diag *diag)
 {
     const dv_program *p = r->x->plan->ops;
@@ -279,28 +288,58 @@ static void copy_operands(dv_run *r, int back)
     }
 }
 
+// Returns the greatest common divisor of the bytes between elements of a tensor
+// and `g`.
+static uint64_t common_step(const dv_tensor *t, const int64_t *strides,
+                            uint64_t g)
+{
+    uint64_t size = (uint64_t)dv_dtype_get(t->dtype)->size_bytes;
+    for (int d = 0; d < t->n_dims; d++) {
+        uint64_t x = (uint64_t)step_of(t, strides, d) * size;
+        while (x) {
+            uint64_t next = g % x;
+            g = x;
+            x = next;
+        }
+    }
+    return g;
+}
+
+// Returns whether two bound tensors may share memory. They do not if one begins
+// after the other ends, or if their elements lie between each other's: all
+// addresses of a tensor have the same remainder by a common step of both.
+static int may_overlap(const dv_tensor *t, const dv_bound *x,
+                       const dv_tensor *u, const dv_bound *y)
+{
+    int64_t size_a = dv_dtype_get(t->dtype)->size_bytes,
+            size_b = dv_dtype_get(u->dtype)->size_bytes;
+    int64_t first_a, last_a, first_b, last_b;
+    const char *a = x->data, *b = y->data;
+    if (!a || !b || !find_extent(t, x->strides, &first_a, &last_a) ||
+        !find_extent(u, y->strides, &first_b, &last_b) ||
+        a + first_a * size_a >= b + (last_b + 1) * size_b ||
+        b + first_b * size_b >= a + (last_a + 1) * size_a)
+        return 0;
+    uint64_t step = common_step(t, x->strides, common_step(u, y->strides, 0));
+    if (!step)
+        return 1;
+    uint64_t behind = ((uintptr_t)a - (uintptr_t)b) % step,
+             before = ((uintptr_t)b - (uintptr_t)a) % step;
+    return behind < (uint64_t)size_b || before < (uint64_t)size_a;
+}
+
 // Fails if a bound output overlaps any other bound tensor in memory, because an
 // element could then be read after it was overwritten.
 static dv_status check_overlaps(dv_run *r, dv_diag *diag)
 {
     const dv_program *p = r->x->plan->ops;
     for (int i = 0; i < p->n_tensors && r->rebound; i++)
-        for (int k = 0; k < p->n_tensors && p->tensors[i].is_output; k++) {
-            const dv_tensor *t = &p->tensors[i], *u = &p->tensors[k];
-            const char *a = r->bound[i].data, *b = r->bound[k].data;
-            int64_t size_a = dv_dtype_get(t->dtype)->size_bytes,
-                    size_b = dv_dtype_get(u->dtype)->size_bytes;
-            int64_t first_a, last_a, first_b, last_b;
-            if (k == i || !a || !b ||
-                !find_extent(t, r->bound[i].strides, &first_a, &last_a) ||
-                !find_extent(u, r->bound[k].strides, &first_b, &last_b))
-                continue;
-            if (a + first_a * size_a < b + (last_b + 1) * size_b &&
-                b + first_b * size_b < a + (last_a + 1) * size_a)
+        for (int k = 0; k < p->n_tensors && p->tensors[i].is_output; k++)
+            if (k != i && may_overlap(&p->tensors[i], &r->bound[i],
+                                      &p->tensors[k], &r->bound[k]))
                 return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                               "the memory of %s overlaps that of %s", t->name,
-                               u->name);
-        }
+                               "the memory of %s overlaps that of %s",
+                               p->tensors[i].name, p->tensors[k].name);
     r->rebound = 0;
     return DV_OK;
 }

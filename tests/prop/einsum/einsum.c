@@ -150,11 +150,11 @@ static void explicit_output(rng *r, formula *f, int any_dots)
 
 static void make_types(rng *r, formula *f)
 {
-    dv_dtype all = (dv_dtype)rng_below(r, DV_I8 + 1);
+    dv_dtype all = (dv_dtype)rng_below(r, DV_N_DTYPES);
     int mixed = rng_percent(r, 20);
     for (int i = 0; i < f->n_in; i++)
-        f->dtype[i] = mixed ? (dv_dtype)rng_below(r, DV_I8 + 1) : all;
-    f->result = rng_percent(r, 70) ? all : (dv_dtype)rng_below(r, DV_I8 + 1);
+        f->dtype[i] = mixed ? (dv_dtype)rng_below(r, DV_N_DTYPES) : all;
+    f->result = rng_percent(r, 70) ? all : (dv_dtype)rng_below(r, DV_N_DTYPES);
     if (mixed) // an intermediate float must not be rounded away by the result
         f->result = DV_F64;
 }
@@ -303,8 +303,10 @@ static char *element(const dv_array *a, int64_t k)
 static void *fill(rng *r, dv_dtype t, int64_t n)
 {
     void *data = calloc((size_t)n + 1, 8);
+    char kind = dv_dtype_get(t)->kind;
+    int least = kind == 'u' || kind == 'b' ? 0 : -2;
     for (int64_t i = 0; i < n; i++)
-        dv_store(t, data, i, (double)(rng_below(r, 5) - 2));
+        dv_store(t, data, i, (double)(rng_below(r, 5) + least));
     return data;
 }
 
