@@ -52,9 +52,9 @@ typedef struct dv_einsum_options {
     dv_path_search path;
     int64_t max_elems; // limit on the size of intermediate results; 0: none
     int result_dtype;  // a dv_dtype; -1: that of the operands
-    // Reuses plans made for equal expressions, dtypes, shapes, strides, options;
-    // NULL: no cache. Only one thread at a time may use a cache; execs made
-    // with it may be used by any thread.
+    // Reuses plans made for equal expressions, dtypes, shapes, strides,
+    // options; NULL: no cache. Only one thread at a time may use a cache; execs
+    // made with it may be used by any thread.
     dv_einsum_cache *cache;
 } dv_einsum_options;
 #define DV_EINSUM_OPTIONS_INIT                                                 \
@@ -80,6 +80,12 @@ DV_API dv_status dv_einsum_create(dv_einsum_exec **out, const char *expression,
 // Returns the dtype and shape of the result; the shape lives as long as the
 // exec.
 DV_API dv_array dv_einsum_output(const dv_einsum_exec *e);
+// Returns 1 if the result consists of elements of the only operand: its dims in
+// another order, or diagonals of it. Then dims[d] is set to the dim of the
+// result that dim d of the operand is.
+DV_API int dv_einsum_is_view(const dv_einsum_exec *e, int *dims);
+// Returns the number of multiplications and additions of a run.
+DV_API double dv_einsum_flops(const dv_einsum_exec *e);
 // Sets the memory of operand i or, if i is the number of operands, of the
 // output. It is borrowed until the exec is destroyed or the next bind of i.
 // Strides (NULL: dense) are copied.

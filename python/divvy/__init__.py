@@ -17,14 +17,26 @@ from ._divvy import (
     einsum,
     version,
 )
+from ._einsum import (
+    Expression,
+    contract_expression,
+    einsum_path,
+    tensordot,
+    transpose,
+)
 
 __version__ = version()
 __all__ = [
     "Array",
     "DtypeError",
     "Error",
+    "Expression",
     "InputError",
     "SystemError",
     "asarray",
+    "contract_expression",
     "einsum",
+    "einsum_path",
+    "tensordot",
+    "transpose",
 ]

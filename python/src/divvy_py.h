@@ -40,6 +40,7 @@ typedef struct dvpy_operand {
     dv_dtype dtype;
     int n_dims;
     int is_readonly;
+    int is_copy; // 1 if numpy had to convert the array
     int64_t shape[DV_MAX_DIMS];
     int64_t strides[DV_MAX_DIMS]; // in elements
     void *data;
@@ -127,5 +128,9 @@ PyObject *dvpy_imported(const char *name);
 int dvpy_einsum_init(PyObject *module);
 PyObject *dvpy_einsum(PyObject *module, PyObject *const *args, Py_ssize_t n,
                       PyObject *names);
+// einsum_json(search, limit, text, *operands): the order of the products as a
+// table and as JSON, found by a dv_path_search and with a limit on the elements
+// of results between (0: none).
+PyObject *dvpy_einsum_json(PyObject *module, PyObject *args);
 
 #endif

@@ -1,8 +1,8 @@
 // einsum, with a cache of expressions that are ready to run.
 //
-// An expression is an einsum for operands of fixed types, shapes and layouts.
-// It has one or more execs: a call takes one that is idle, or makes another, so
-// that several threads can run one expression at once. Calls with an unusual
+// An expression is an einsum for operands of fixed types, shapes and strides.
+// It has one or more runners: a call takes one that is idle, or makes another,
+// so that several threads can run one expression at once. Calls with an unusual
 // form (interleaved lists, types, orders, an output of another type) are
 // brought into the usual one by divvy/_einsum.py, which calls back.
 #include "divvy_py.h"
@@ -14,23 +14,33 @@
 enum {
     N_CHAINS = 256, // of expressions with equal hashes, modulo this
     CHAIN = 4,      // expressions that a chain keeps at most
-    N_IDLE = 8,     // execs that an expression keeps at most
+    N_IDLE = 8,     // runners that an expression keeps at most
     N_FEW = 8,      // operands that need no allocation
     // Multiplications and additions above which the GIL is released: fewer take
     // about as long as taking it again.
     LONG = 20000,
 };
 
+// What runs an expression, one thread at a time.
+typedef struct runner {
+    dv_einsum_exec *exec;
+    dv_diag *diag;
+} runner;
+
 typedef struct expression {
     uint64_t hash;
     PyObject *text; // owned
     size_t n_in, n_signature;
     int64_t *signature; // of the operands; owned
-    dv_einsum_exec *idle[N_IDLE];
+    runner idle[N_IDLE];
     int n_idle;
     int users;     // calls that use it, and the cache if it is in there
     int is_long;   // whether runs release the GIL
     dv_array like; // type and shape of the result
+    // If the result is a view of the only operand: which of its dims each dim
+    // of the operand is.
+    int is_view;
+    int dims[DV_MAX_DIMS];
     struct expression *next;
 } expression;
 
@@ -49,6 +59,8 @@ typedef struct call {
     int64_t *signature;
     int64_t short_signature[64];
     uint64_t hash;
+    dv_path_search search;
+    int64_t max_elems;
 } call;
 
 // -- Calls --------------------------------------------------------------------
@@ -69,15 +81,17 @@ static uint64_t mix(uint64_t hash, int64_t value)
     return hash ^ hash >> 29;
 }
 
-// Writes what an expression depends on: types and shapes.
+// Writes what an expression depends on: types, shapes and strides.
 static void sign(call *c)
 {
     size_t n = 0;
     for (size_t i = 0; i < c->n_in; i++) {
         const dvpy_operand *o = &c->in[i];
         c->signature[n++] = (int64_t)o->dtype << 8 | o->n_dims;
-        for (int d = 0; d < o->n_dims; d++)
+        for (int d = 0; d < o->n_dims; d++) {
             c->signature[n++] = o->shape[d];
+            c->signature[n++] = o->shape[d] == 1 ? 0 : o->strides[d];
+        }
     }
     c->n_signature = n;
     c->hash = (uint64_t)PyObject_Hash(c->text);
@@ -90,8 +104,10 @@ static int begin_call(call *c, PyObject *text, PyObject *const *arrays,
 {
     c->text = text;
     c->n_in = 0;
+    c->search = DV_PATH_AUTO;
+    c->max_elems = 0;
     c->in = n <= N_FEW ? c->few : malloc(n * sizeof *c->in);
-    size_t words = n * (DV_MAX_DIMS + 1);
+    size_t words = n * (2 * DV_MAX_DIMS + 1);
     size_t own = sizeof c->short_signature / sizeof *c->short_signature;
     c->signature =
         words <= own ? c->short_signature : malloc(words * sizeof(int64_t));
@@ -111,12 +127,18 @@ static int begin_call(call *c, PyObject *text, PyObject *const *arrays,
 
 // -- Expressions --------------------------------------------------------------
 
+static void destroy(runner r)
+{
+    dv_einsum_destroy(r.exec);
+    dv_diag_destroy(r.diag);
+}
+
 static void drop(expression *e)
 {
     if (!e || --e->users > 0)
         return;
     for (int i = 0; i < e->n_idle; i++)
-        dv_einsum_destroy(e->idle[i]);
+        destroy(e->idle[i]);
     Py_XDECREF(e->text);
     free(e->signature);
     free(e);
@@ -161,43 +183,58 @@ static void keep(expression *e)
             at = &(*at)->next;
 }
 
-// Plans the expression of a call, without the GIL.
-static dv_einsum_exec *make_exec(const call *c)
+// Plans an einsum for the operands of a call, without the GIL.
+static dv_status plan(runner *r, const char *text, const call *c)
 {
     dv_einsum_options options = DV_EINSUM_OPTIONS_INIT;
-    dv_einsum_exec *exec = NULL;
-    const char *text = PyUnicode_AsUTF8AndSize(c->text, NULL);
+    options.path = c->search;
+    options.max_elems = c->max_elems;
     dv_array *in = malloc((c->n_in + 1) * sizeof *in);
-    dv_diag *diag = dv_diag_create();
-    if (!text || !in || !diag) {
-        free(in);
-        dv_diag_destroy(diag);
-        return text ? (dv_einsum_exec *)PyErr_NoMemory() : NULL;
-    }
+    dv_status st = DV_E_NOMEM;
+    if (!in)
+        return st;
     for (size_t i = 0; i < c->n_in; i++)
         in[i] = (dv_array){c->in[i].dtype, c->in[i].n_dims, c->in[i].shape,
-                           NULL, NULL};
-    dv_status st;
+                           c->in[i].strides, NULL};
     options.cache = plans;
     Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&planning);
-    st = dv_einsum_create(&exec, text, in, c->n_in, &options, diag);
+    st = dv_einsum_create(&r->exec, text, in, c->n_in, &options, r->diag);
     pthread_mutex_unlock(&planning);
-    Py_END_ALLOW_THREADS if (st != DV_OK) dvpy_raise(diag);
-    dv_diag_destroy(diag);
-    free(in);
-    return exec;
+    Py_END_ALLOW_THREADS free(in);
+    return st;
+}
+
+static int make_runner(runner *r, const call *c)
+{
+    Py_ssize_t len;
+    const char *text = PyUnicode_AsUTF8AndSize(c->text, &len);
+    *r = (runner){NULL, text ? dv_diag_create() : NULL};
+    if (!text)
+        return -1;
+    if ((size_t)len != strlen(text)) {
+        dvpy_fail(DV_E_SYNTAX, "the expression has a byte 0");
+    } else if (!r->diag || plan(r, text, c) != DV_OK) {
+        if (r->diag && dv_diag_status(r->diag) != DV_OK)
+            dvpy_raise(r->diag);
+        else
+            PyErr_NoMemory();
+    } else {
+        return 0;
+    }
+    destroy(*r);
+    return -1;
 }
 
 static expression *make(const call *c)
 {
-    dv_einsum_exec *exec = make_exec(c);
-    if (!exec)
+    runner first;
+    if (make_runner(&first, c) < 0)
         return NULL;
     expression *e = calloc(1, sizeof *e);
     size_t bytes = c->n_signature * sizeof *c->signature;
     int64_t *signature = malloc(bytes + 1);
     if (!e || !signature) {
-        dv_einsum_destroy(exec);
+        destroy(first);
         free(signature);
         free(e);
         return (expression *)PyErr_NoMemory();
@@ -208,10 +245,11 @@ static expression *make(const call *c)
                       .n_in = c->n_in,
                       .n_signature = c->n_signature,
                       .signature = signature,
-                      .idle = {exec},
+                      .idle = {first},
                       .n_idle = 1,
-                      .is_long = 1,
-                      .like = dv_einsum_output(exec)};
+                      .is_long = dv_einsum_flops(first.exec) > LONG,
+                      .like = dv_einsum_output(first.exec)};
+    e->is_view = dv_einsum_is_view(first.exec, e->dims);
     keep(e);
     return e;
 }
@@ -238,24 +276,39 @@ static dv_status bind_and_run(dv_einsum_exec *exec, const call *c,
 
 static int run(expression *e, const call *c, const dvpy_operand *out)
 {
-    dv_einsum_exec *exec = e->n_idle ? e->idle[--e->n_idle] : make_exec(c);
-    if (!exec)
+    runner r;
+    if (e->n_idle)
+        r = e->idle[--e->n_idle];
+    else if (make_runner(&r, c) < 0)
         return -1;
-    dv_diag *diag = dv_diag_create();
     dv_status st;
     if (e->is_long) {
-        Py_BEGIN_ALLOW_THREADS st = bind_and_run(exec, c, out, diag);
+        Py_BEGIN_ALLOW_THREADS st = bind_and_run(r.exec, c, out, r.diag);
         Py_END_ALLOW_THREADS
     } else
-        st = bind_and_run(exec, c, out, diag);
+        st = bind_and_run(r.exec, c, out, r.diag);
+    if (st != DV_OK) {
+        dvpy_raise(r.diag);
+        dv_diag_clear(r.diag);
+    }
     if (e->n_idle < N_IDLE)
-        e->idle[e->n_idle++] = exec;
+        e->idle[e->n_idle++] = r;
     else
-        dv_einsum_destroy(exec);
-    if (st != DV_OK)
-        dvpy_raise(diag);
-    dv_diag_destroy(diag);
+        destroy(r);
     return st == DV_OK ? 0 : -1;
+}
+
+// Calls a function of divvy/_einsum.py, for what is rare.
+static PyObject *call_python(const char *name, PyObject *args, PyObject *words)
+{
+    PyObject *module = PyImport_ImportModule("divvy._einsum");
+    PyObject *function = module ? PyObject_GetAttrString(module, name) : NULL;
+    PyObject *result =
+        function && args ? PyObject_Call(function, args, words) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(function);
+    Py_XDECREF(args);
+    return result;
 }
 
 static int check_out(const expression *e, const dvpy_operand *out)
@@ -264,7 +317,7 @@ static int check_out(const expression *e, const dvpy_operand *out)
     for (int d = 0; same && d < out->n_dims; d++)
         same = out->shape[d] == e->like.shape[d];
     if (!same)
-        dvpy_fail(DV_E_SHAPE, "out has not the shape of the result");
+        dvpy_fail(DV_E_SHAPE, "out does not have the shape of the result");
     else if (out->is_readonly)
         dvpy_fail(DV_E_USAGE, "out is read-only");
     else
@@ -272,20 +325,94 @@ static int check_out(const expression *e, const dvpy_operand *out)
     return -1;
 }
 
-static PyObject *run_into(expression *e, const call *c, PyObject *array)
+// Sets the first and the last address of an operand.
+static void find_range(const dvpy_operand *o, char **first, char **last)
+{
+    int64_t size = dvpy_dtype_size(o->dtype);
+    *first = o->data;
+    *last = *first + size;
+    for (int d = 0; d < o->n_dims; d++)
+        *(o->strides[d] < 0 ? first : last) +=
+            (o->shape[d] - 1) * o->strides[d] * size;
+}
+
+// Returns whether `out` may share memory with an operand.
+static int overlaps(const call *c, const dvpy_operand *out)
+{
+    char *a, *a_end, *b, *b_end;
+    find_range(out, &a, &a_end);
+    for (size_t i = 0; i < c->n_in; i++) {
+        find_range(&c->in[i], &b, &b_end);
+        if (a < b_end && b < a_end)
+            return 1;
+    }
+    return 0;
+}
+
+static PyObject *run_into(expression *e, const call *c, PyObject *const *args,
+                          PyObject *array)
 {
     dvpy_operand out;
     if (dvpy_operand_get(&out, array) < 0)
         return NULL;
-    int st = check_out(e, &out) < 0 ? -1 : run(e, c, &out);
+    int st = out.is_copy ? 0 : check_out(e, &out), direct = 0;
+    if (st == 0 && !out.is_copy)
+        direct = out.dtype == e->like.dtype && !overlaps(c, &out);
+    if (direct)
+        st = run(e, c, &out);
     dvpy_operand_release(&out);
-    return st < 0 ? NULL : Py_NewRef(array);
+    if (st < 0)
+        return NULL;
+    if (direct)
+        return Py_NewRef(array);
+    PyObject *list = PyTuple_New((Py_ssize_t)c->n_in + 2);
+    int ok = list && PyTuple_SetItem(list, 0, Py_NewRef(array)) == 0;
+    for (Py_ssize_t i = 0; ok && i <= (Py_ssize_t)c->n_in; i++)
+        ok = PyTuple_SetItem(list, i + 1, Py_NewRef(args[i])) == 0;
+    return call_python("into", list, NULL);
 }
 
-static PyObject *run_new(expression *e, const call *c, PyObject *like)
+// Returns the result as a view of the operand, which numpy makes itself.
+static PyObject *run_view(const expression *e, call *c, PyObject *array,
+                          dvpy_kind kind)
+{
+    const dvpy_operand *o = &c->in[0];
+    if (kind == DVPY_NUMPY) {
+        PyObject *dims = PyTuple_New(o->n_dims);
+        for (int d = 0; dims && d < o->n_dims; d++)
+            PyTuple_SetItem(dims, d, PyLong_FromLong(e->dims[d]));
+        return call_python(
+            "view", dims ? Py_BuildValue("(ON)", array, dims) : NULL, NULL);
+    }
+    int64_t strides[DV_MAX_DIMS] = {0};
+    for (int d = 0; d < o->n_dims; d++)
+        strides[e->dims[d]] += o->strides[d];
+    dvpy_array *v = dvpy_array_view(&c->in[0], e->like.dtype, o->data,
+                                    e->like.n_dims, e->like.shape, strides);
+    if (!v)
+        return NULL;
+    c->n_in = 0; // the view has taken over the operand
+    return dvpy_result_finish((PyObject *)v, kind, array);
+}
+
+// numpy's functions return numbers in place of arrays without dims.
+static PyObject *as_scalar(const expression *e, dvpy_kind kind, PyObject *x)
+{
+    if (!x || kind != DVPY_NUMPY || e->like.n_dims > 0)
+        return x;
+    PyObject *none = PyTuple_New(0);
+    PyObject *number = none ? PyObject_GetItem(x, none) : NULL;
+    Py_XDECREF(none);
+    Py_DECREF(x);
+    return number;
+}
+
+static PyObject *run_new(expression *e, call *c, PyObject *like)
 {
     dvpy_kind kind = dvpy_kind_of(like);
     dvpy_operand out;
+    if (e->is_view)
+        return as_scalar(e, kind, run_view(e, c, like, kind));
     PyObject *x = dvpy_result_new(&out, kind, e->like.dtype, e->like.n_dims,
                                   e->like.shape);
     if (!x)
@@ -296,7 +423,7 @@ static PyObject *run_new(expression *e, const call *c, PyObject *like)
         Py_DECREF(x);
         return NULL;
     }
-    return dvpy_result_finish(x, kind, like);
+    return as_scalar(e, kind, dvpy_result_finish(x, kind, like));
 }
 
 // -- The function -------------------------------------------------------------
@@ -312,7 +439,7 @@ static PyObject *usual(PyObject *const *args, size_t n, PyObject *out)
     PyObject *result = NULL;
     if (e) {
         e->users++;
-        result = out ? run_into(e, &c, out) : run_new(e, &c, args[1]);
+        result = out ? run_into(e, &c, args, out) : run_new(e, &c, args[1]);
         drop(e);
     }
     end_call(&c);
@@ -321,20 +448,15 @@ static PyObject *usual(PyObject *const *args, size_t n, PyObject *out)
 
 static PyObject *unusual(PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    PyObject *module = PyImport_ImportModule("divvy._einsum");
-    PyObject *function =
-        module ? PyObject_GetAttrString(module, "unusual") : NULL;
-    PyObject *list = PyTuple_New(n), *words = PyDict_New(), *result = NULL;
-    int ok = function && list && words;
+    PyObject *list = PyTuple_New(n), *words = PyDict_New();
+    int ok = list && words;
     for (Py_ssize_t i = 0; ok && i < n; i++)
         ok = PyTuple_SetItem(list, i, Py_NewRef(args[i])) == 0;
     for (Py_ssize_t i = 0; ok && names && i < PyTuple_Size(names); i++)
         ok = PyDict_SetItem(words, PyTuple_GetItem(names, i), args[n + i]) == 0;
-    if (ok)
-        result = PyObject_Call(function, list, words);
-    Py_XDECREF(module);
-    Py_XDECREF(function);
-    Py_XDECREF(list);
+    if (!ok)
+        Py_CLEAR(list);
+    PyObject *result = call_python("unusual", list, words);
     Py_XDECREF(words);
     return result;
 }
@@ -355,14 +477,69 @@ static int read_names(PyObject *names, PyObject *const *values, PyObject **out)
     return 1;
 }
 
+// Returns whether a text has letters other than ours, for which
+// divvy/_einsum.py takes some of ours.
+static int has_other_letters(PyObject *text)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    const char *s = PyUnicode_AsUTF8AndSize(text, NULL);
+    int has = 0;
+    for (; s && *s && !has; s++)
+        has = *s & 0x80;
+    PyErr_Restore(type, value, trace);
+    return has != 0;
+}
+
 PyObject *dvpy_einsum(PyObject *module, PyObject *const *args, Py_ssize_t n,
                       PyObject *names)
 {
     (void)module;
     PyObject *out = NULL;
-    if (n >= 2 && PyUnicode_Check(args[0]) && read_names(names, args + n, &out))
-        return usual(args, (size_t)n, out);
-    return unusual(args, n, names);
+    if (n < 2 || !PyUnicode_Check(args[0]) ||
+        !read_names(names, args + n, &out))
+        return unusual(args, n, names);
+    PyObject *result = usual(args, (size_t)n, out);
+    if (!result && has_other_letters(args[0])) {
+        PyErr_Clear();
+        result = unusual(args, n, names);
+    }
+    return result;
+}
+
+PyObject *dvpy_einsum_json(PyObject *module, PyObject *args)
+{
+    (void)module;
+    enum { FIRST = 3, MOST = FIRST + 256 };
+    Py_ssize_t n = PyTuple_Size(args);
+    PyObject *items[MOST];
+    if (n <= FIRST || n > MOST) {
+        dvpy_fail(DV_E_USAGE, "einsum takes 1 to %d operands", MOST - FIRST);
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < n; i++)
+        items[i] = PyTuple_GetItem(args, i);
+    long search = PyLong_AsLong(items[0]);
+    long long most = PyLong_AsLongLong(items[1]);
+    if (PyErr_Occurred())
+        return NULL;
+    call c;
+    if (begin_call(&c, items[2], items + FIRST, (size_t)(n - FIRST)) < 0)
+        return NULL;
+    c.search = (dv_path_search)search;
+    c.max_elems = most;
+    runner r;
+    PyObject *result = NULL;
+    if (make_runner(&r, &c) == 0) {
+        char *text = dv_einsum_text(r.exec), *json = dv_einsum_json(r.exec);
+        result =
+            text && json ? Py_BuildValue("(ss)", text, json) : PyErr_NoMemory();
+        dv_free(text);
+        dv_free(json);
+        destroy(r);
+    }
+    end_call(&c);
+    return result;
 }
 
 int dvpy_einsum_init(PyObject *module)

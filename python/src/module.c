@@ -8,12 +8,32 @@ static PyObject *version(PyObject *module, PyObject *unused)
     return PyUnicode_FromString(dv_version());
 }
 
+#define EINSUM_DOC                                                             \
+    "einsum(subscripts, *operands, out=None, optimize=True)\n--\n\n"           \
+    "Sums over products of arrays, written as for numpy.einsum.\n\n"           \
+    "The cheapest order of the products is found, and kernels are generated\n" \
+    "for the types, shapes and strides of the operands when they are first\n"  \
+    "seen. The result is an array of the kind of the first operand.\n\n"       \
+    ">>> import array, divvy\n"                                                \
+    ">>> a = array.array('d', [1, 2, 3])\n"                                    \
+    ">>> memoryview(divvy.einsum('i,j->ij', a, a)).tolist()\n"                 \
+    "[[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [3.0, 6.0, 9.0]]\n\n"                  \
+    "subscripts  as 'ij,jk->ik', '...ij,...jk', 'ii' (its sum); or operands\n" \
+    "            and lists of numbers in turn: einsum(a, [0, 1], b, [1, 2])\n" \
+    "out         an array that the result is written to, and returned\n"       \
+    "optimize    True or False: the order is searched for; 'optimal',\n"       \
+    "            'greedy', or a path of einsum_path\n"                         \
+    "dtype, order, casting  as for numpy.einsum; they need numpy"
+
 static PyMethodDef functions[] = {
     {"version", version, METH_NOARGS, "The version of the library."},
     {"asarray", dvpy_asarray, METH_O,
      "asarray(array)\n--\n\nA divvy.Array with the memory of another array."},
     {"einsum", (PyCFunction)(void (*)(void))dvpy_einsum,
-     METH_FASTCALL | METH_KEYWORDS, NULL},
+     METH_FASTCALL | METH_KEYWORDS, EINSUM_DOC},
+    {"einsum_json", dvpy_einsum_json, METH_VARARGS,
+     "einsum_json(search, limit, text, *operands)\n--\n\n"
+     "The order of the products as a table and as JSON."},
     {0}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,

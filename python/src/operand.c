@@ -204,6 +204,7 @@ static int get_converted(dvpy_operand *out, PyObject *array)
     PyObject *native = convert(array);
     int odd = native ? get_buffer(out, native) : -1;
     Py_XDECREF(native);
+    out->is_copy = 1;
     out->is_readonly = 1;
     if (odd > 0)
         dvpy_fail(DV_E_DTYPE, "an operand cannot be converted");

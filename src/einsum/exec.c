@@ -402,6 +402,28 @@ dv_array dv_einsum_output(const dv_einsum_exec *e)
     return (dv_array){s->dtype, s->n_dims, s->shape, NULL, NULL};
 }
 
+int dv_einsum_is_view(const dv_einsum_exec *e, int *dims)
+{
+    const dv_formula *f = &e->core->f;
+    const int8_t *order = e->core->layouts[0].order;
+    if (f->n_in != 1 || f->in[0].n_dims < f->out.n_dims || f->is_tree)
+        return 0;
+    for (int k = 0; k < f->in[0].n_dims; k++) {
+        int d = 0;
+        while (d < f->out.n_dims && f->out.id[d] != f->in[0].id[k])
+            d++;
+        if (d == f->out.n_dims)
+            return 0;
+        dims[order ? order[k] : k] = d;
+    }
+    return 1;
+}
+
+double dv_einsum_flops(const dv_einsum_exec *e)
+{
+    return e->core->path.flops;
+}
+
 const dv_program *dv_einsum_program(const dv_einsum_exec *e)
 {
     return e->core->program;

@@ -15,7 +15,11 @@ TEST(types)
         {DV_I8, DV_I8, DV_I8},     {DV_I8, DV_I32, DV_I32},
         {DV_I64, DV_F16, DV_F64},  {DV_I32, DV_I64, DV_I64},
         {DV_I32, DV_F32, DV_F64},  {DV_I8, DV_F32, DV_F32},
-        {DV_I8, DV_F16, DV_F16},
+        {DV_I8, DV_F16, DV_F16},   {DV_U8, DV_I8, DV_I16},
+        {DV_U8, DV_U16, DV_U16},   {DV_U32, DV_I32, DV_I64},
+        {DV_U64, DV_I8, DV_F64},   {DV_I16, DV_F16, DV_F32},
+        {DV_BOOL, DV_U8, DV_U8},   {DV_BOOL, DV_BOOL, DV_BOOL},
+        {DV_U32, DV_F32, DV_F64},  {DV_BOOL, DV_BF16, DV_BF16},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const dv_array in[] = {{.dtype = cases[i].a}, {.dtype = cases[i].b}};
@@ -39,6 +43,32 @@ TEST(types)
     const dv_array result = {DV_F64, 0, NULL, NULL, &both};
     assert_int_equal(dv_einsum(",->", mixed, 2, &result, NULL, NULL), DV_OK);
     assert_true(both == 16777217);
+}
+
+// The result of an einsum that only permutes dims or takes diagonals is a view;
+// dims are those of the caller, however the operand lies in memory.
+TEST(views)
+{
+    static const struct {
+        const char *text;
+        int is_view, dims[3];
+    } cases[] = {
+        {"ijk->kij", 1, {1, 2, 0}}, {"iij->ji", 1, {1, 1, 0}},
+        {"ijk->ij", 0, {0}},        {"iij->j", 0, {0}},
+        {"ijk", 1, {0, 1, 2}},
+    };
+    const int64_t shape[] = {2, 2, 3}, strides[] = {1, 6, 2};
+    const dv_array in = {DV_F32, 3, shape, strides, NULL};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dv_einsum_exec *e = NULL;
+        int dims[DV_MAX_DIMS];
+        assert_int_equal(
+            dv_einsum_create(&e, cases[i].text, &in, 1, NULL, NULL), DV_OK);
+        assert_int_equal(dv_einsum_is_view(e, dims), cases[i].is_view);
+        for (int d = 0; d < 3 && cases[i].is_view; d++)
+            assert_int_equal(dims[d], cases[i].dims[d]);
+        dv_einsum_destroy(e);
+    }
 }
 
 // -- The API -----------------------------------------------------------------
@@ -233,9 +263,10 @@ TEST(without_memory)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(types),       cmocka_unit_test(strides),
-        cmocka_unit_test(wrong_calls), cmocka_unit_test(overlaps),
-        cmocka_unit_test(caches),      cmocka_unit_test(without_memory),
+        cmocka_unit_test(types),          cmocka_unit_test(views),
+        cmocka_unit_test(strides),        cmocka_unit_test(wrong_calls),
+        cmocka_unit_test(overlaps),       cmocka_unit_test(caches),
+        cmocka_unit_test(without_memory),
     };
     return run_group(tests, NULL, NULL);
 }
