@@ -304,8 +304,9 @@ static int may_have_strides(const dv_program *p, int32_t tensor)
     return 1;
 }
 
-// Returns whether strides are positive, and those of no tensor of this shape
-// that is row-major.
+// Returns whether strides are positive, keep elements apart, so that an operand
+// with other strides can be copied to them, and are not those of a row-major
+// tensor.
 static int are_special(const dv_tensor *t, const int64_t *strides)
 {
     int64_t rows[DV_MAX_DIMS];
@@ -316,7 +317,7 @@ static int are_special(const dv_tensor *t, const int64_t *strides)
             return 0;
         special |= t->shape[d] > 1 && strides[d] != rows[d];
     }
-    return special;
+    return special && dv_run_strides_apart(t, strides);
 }
 
 // Reads the strides that the options have, as the layouts that are wanted.

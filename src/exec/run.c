@@ -97,9 +97,9 @@ static int64_t step_of(const dv_tensor *t, const int64_t *strides, int d)
     return t->shape[d] > 1 ? llabs(strides[d]) : 0;
 }
 
-// Returns whether no two elements can have the same address: in the order of
-// the strides, each steps over all elements of the dims before.
-static int are_apart(const dv_tensor *t, const int64_t *strides)
+// In the order of the strides, each must step over all elements of the dims
+// before.
+int dv_run_strides_apart(const dv_tensor *t, const int64_t *strides)
 {
     uint32_t done = 0;
     int64_t reach = 0;
@@ -126,7 +126,7 @@ dv_status dv_run_check_strides(const dv_program *p, int32_t tensor,
     if (!find_extent(t, strides, &first, &last))
         return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
                        "the strides of %s reach beyond 64 bits", t->name);
-    if (t->is_output && !are_apart(t, strides))
+    if (t->is_output && !dv_run_strides_apart(t, strides))
         return dv_fail(
             diag, DV_E_USAGE, DV_NOWHERE,
             "two elements of the output %s may share an address with "

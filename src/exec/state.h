@@ -253,6 +253,8 @@ int32_t dv_operand_tensor(const dv_program *p, int i);
 // Returns the number of the tensor that can be bound by this name.
 dv_status dv_exec_find_operand(int32_t *tensor, const dv_exec *x,
                                const char *name, dv_diag *diag);
+// Returns whether no two elements can have the same address.
+int dv_run_strides_apart(const dv_tensor *t, const int64_t *strides);
 // Fails if no array can have these strides.
 dv_status dv_run_check_strides(const dv_program *p, int32_t tensor,
                                const int64_t *strides, dv_diag *diag);
