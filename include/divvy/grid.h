@@ -56,7 +56,8 @@ typedef struct dv_grid_task {
     dv_core_order split;
     // The order of the tiles: row_major (NULL), column_major, snake,
     // grouped(G), block_linear(K), swizzle(S), morton, hilbert, zigzag,
-    // match_shard, or auto.
+    // match_shard, auto, or list(RxC: n …) with all R * C tiles of the result,
+    // as row * C + column, in order. It may have lists for several sizes.
     const char *order;
     // The policy that assigns tiles to cores: static (NULL), rect, streamk,
     // streamk1, streamk2, splitk(N), ticket, ticket(N), steal, steal(N),

@@ -107,7 +107,8 @@ typedef struct dv_plan_options {
     // The policy that decides which core computes which tiles: static (NULL),
     // ticket, steal, dynamic (steal); on machines that compute on tiles also
     // rect, streamk, streamk1, streamk2, splitk(N) (docs/cli.md explains them).
-    // The order of tiles: auto (NULL) or one of those that divvy/grid.h lists.
+    // The order of tiles: auto (NULL) or one of those that divvy/grid.h lists;
+    // of a list, results of other sizes keep the default order.
     const char *policy, *order;
     // On a machine with a grid of cores: the cores that may be used (NULL:
     // all), and cores that must not be used.

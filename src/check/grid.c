@@ -2,7 +2,8 @@
 // are recomputed here from shapes, slices and deals.
 //
 //   C21 a group's grid has the tiles of the group's result; every k step of
-//       every tile, or every shard, is on exactly one core; every core is on
+//       every tile, or every shard, is on exactly one core; an order that is a
+//       list has every tile once; every core is on
 //       the grid and not in a hole; each core is listed once, or, if tiles are
 //       split along k, in consecutive lines; rectangles of cores in the same
 //       core row have the same tile rows, those in the same core column the
@@ -60,6 +61,35 @@ static dv_status check_size(const dv_plan *plan, const dv_group_grid *g,
               " deep; its grid has %" PRId64 " times %" PRId64 "x%" PRId64
               ", %" PRId64 " deep",
               t->name, batch, rows, cols, depth, g->batch, g->mt, g->nt, g->kt);
+    return DV_OK;
+}
+
+// Checks that the order of a grid, if it is a list, has every tile once.
+static dv_status check_list(const dv_plan *plan, const dv_group_grid *g,
+                            dv_loc at, dv_diag *diag)
+{
+    int64_t n = g->mt * g->nt, twice = -1;
+    if (strcmp(g->order, "list") != 0)
+        return DV_OK;
+    char *seen = dv_alloc((size_t)n);
+    if (!seen)
+        return dv_nomem(diag);
+    for (int64_t i = 0; i < n; i++)
+        seen[i] = 0;
+    for (int64_t i = 0; i < n && twice < 0; i++) {
+        int64_t tile = g->list[i];
+        int there = tile >= 0 && tile < n;
+        if (!there || seen[tile])
+            twice = i;
+        else
+            seen[tile] = 1;
+    }
+    dv_release(seen);
+    if (twice >= 0)
+        WRONG(C21,
+              "the order of %s lists tile %d at position %" PRId64
+              ", which is there before or does not exist",
+              plan->ops->tensors[g->tensor].name, (int)g->list[twice], twice);
     return DV_OK;
 }
 
@@ -327,6 +357,7 @@ static dv_status check_group(const dv_plan *plan, const dv_group_grid *g,
 {
     size_t n = (size_t)g->n_ranges;
     DV_TRY(check_size(plan, g, at, diag));
+    DV_TRY(check_list(plan, g, at, diag));
     dv_tile_range *r = dv_alloc((n ? n : 1) * sizeof *r);
     if (!r)
         return dv_nomem(diag);

@@ -1,5 +1,5 @@
 // divvy grid: assigns tiles to the cores of a target, without a program.
-#include "cli/cli.h"
+#include "cli/load.h"
 #include "divvy/grid.h"
 #include "target/target.h"
 #include <stdio.h>
@@ -54,6 +54,7 @@ typedef struct job {
     dv_core_rect allow[CLI_MAX_LIST], holes[CLI_MAX_LIST];
     dv_shard_spec shards[CLI_MAX_LIST];
     dv_target *target;
+    char *order; // the text of --order @FILE
 } job;
 
 // Reads the shape. With --tiles the last two numbers count tiles, the others
@@ -188,6 +189,8 @@ static int run(const cli_command *c, const args *a, job *j, dv_diag *diag)
     t.n_shards = (size_t)a->shards.n;
     t.split = a->split == 2 ? DV_CORES_BY_ROW : DV_CORES_BY_COLUMN;
     t.order = a->order;
+    if (cli_read_order(&t.order, &j->order, diag) != DV_OK)
+        return cli_fail(diag);
     t.policy = a->policy;
     return answer(a, &t, diag);
 }
@@ -216,7 +219,7 @@ int cli_grid(const cli_command *c, int argc, char **argv)
          CLI_CHOICE, &a.split},
         {"order", 0, "ORDER",
          "row_major, column_major, snake, grouped(G), block_linear(K), "
-         "swizzle(S), morton, hilbert, zigzag, match_shard, auto",
+         "swizzle(S), morton, hilbert, zigzag, match_shard, auto, @FILE",
          CLI_TEXT, &a.order},
         {"policy", 0, "POLICY",
          "static, rect, streamk, streamk1, streamk2, splitk(N), ticket(N), "
@@ -249,8 +252,10 @@ int cli_grid(const cli_command *c, int argc, char **argv)
         code = run(c, &a, j, diag);
     else
         code = 3;
-    if (j)
+    if (j) {
         dv_target_destroy(j->target);
+        dv_release(j->order);
+    }
     free(j);
     dv_diag_destroy(diag);
     return code;

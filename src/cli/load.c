@@ -128,6 +128,22 @@ static dv_status read_rects(const cli_list *list, const char *option,
     return DV_OK;
 }
 
+dv_status cli_read_order(const char **order, char **text, dv_diag *diag)
+{
+    char *file = NULL;
+    size_t len = 0;
+    dv_text word = {0};
+    if (!*order || **order != '@')
+        return DV_OK;
+    DV_TRY(dv_file_read(&file, &len, *order + 1, DV_MAX_TEXT_BYTES, diag));
+    dv_put(&word, "list(");
+    dv_put_bytes(&word, file, len);
+    dv_put(&word, "\n)");
+    dv_release(file);
+    *order = *text = dv_text_take(&word);
+    return *text ? DV_OK : dv_nomem(diag);
+}
+
 static dv_status read_options(const cli_plan_args *args, cli_cores *cores,
                               dv_plan_options *out, dv_diag *diag)
 {
@@ -145,6 +161,7 @@ static dv_status read_options(const cli_plan_args *args, cli_cores *cores,
     out->n_allowed = (size_t)args->allow.n;
     out->holes = cores->holes;
     out->n_holes = (size_t)args->holes.n;
+    DV_TRY(cli_read_order(&out->order, &cores->order, diag));
     return read_time_limit(args->time_limit, &out->time_limit_s, diag);
 }
 
@@ -282,5 +299,6 @@ void cli_unload(cli_loaded *l)
         dv_onnx_destroy(l->model);
     else
         dv_program_destroy(l->program);
+    dv_release(l->cores.order);
     *l = (cli_loaded){0};
 }

@@ -30,7 +30,11 @@ typedef struct cli_plan_args {
 // The rectangles of cores of --allow and --holes.
 typedef struct cli_cores {
     dv_core_rect allowed[CLI_MAX_LIST], holes[CLI_MAX_LIST];
+    char *order; // the text of --order @FILE, owned; or NULL
 } cli_cores;
+// Reads the order of --order: @FILE is a file with lists of tiles, for which
+// *text becomes the order `list(…)`, which the caller releases.
+dv_status cli_read_order(const char **order, char **text, dv_diag *diag);
 
 typedef struct cli_loaded {
     dv_program *program; // NULL if the file is a plan

@@ -99,9 +99,20 @@ static void put_swizzle(dv_text *out, const dv_order *o, const char *type)
         type, size * o->mt, size, size * o->mt, type, o->nt, size, o->nt, size);
 }
 
+// Emits the table of an order that is a list.
+static void put_list(dv_text *out, const dv_order *o, int number)
+{
+    dv_put(out, "static const int tiles_%d[] = {", number);
+    for (int64_t i = 0; i < o->mt * o->nt; i++)
+        dv_put(out, "%s%d,", i % 16 ? " " : "\n    ", (int)o->list[i]);
+    dv_put(out, "\n};\n");
+}
+
 void dv_emit_decode(dv_text *out, const dv_order *o, int number,
                     const char *type)
 {
+    if (o->kind == DV_ORDER_LIST)
+        put_list(out, o, number);
     dv_put(out, "// Tile (m,n) at place id of the order ");
     dv_order_print(out, o);
     dv_put(out,
@@ -125,6 +136,12 @@ void dv_emit_decode(dv_text *out, const dv_order *o, int number,
         break;
     case DV_ORDER_SWIZZLE:
         put_swizzle(out, o, type);
+        break;
+    case DV_ORDER_LIST:
+        dv_put(out,
+               "    *m = (%s)tiles_%d[id] / %" PRId64 ";\n"
+               "    *n = (%s)tiles_%d[id] %% %" PRId64 ";\n",
+               type, number, o->nt, type, number, o->nt);
         break;
     case DV_ORDER_ZIGZAG:
         dv_put(out,

@@ -399,6 +399,12 @@ dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
     *k = (emit_kernel){.g = g, .op = &e->p->ops[group->first_op]};
     const dv_tensor *t = &e->p->tensors[g->tensor];
     const dv_op *op = k->op;
+    // A kernel holds an order that is a list in the memory of its code.
+    enum { MOST_LISTED = 4096 };
+    if (g->list && g->mt * g->nt > MOST_LISTED)
+        NO("%s has no kernel: its order lists %" PRId64 " tiles, a kernel "
+           "holds up to %d",
+           op->name, g->mt * g->nt, (int)MOST_LISTED);
     if (group->end_op - group->first_op != 1)
         NO("%s has no kernel: its group has %d ops (--scratch off)", op->name,
            (int)(group->end_op - group->first_op));

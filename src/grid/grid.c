@@ -227,11 +227,21 @@ static dv_status read_order(dv_grid *g, const char *word, dv_diag *diag)
     g->order_auto = word && !strcmp(word, "auto");
     if (!word || g->order_auto)
         return DV_OK;
-    if (!dv_order_parse(o, word))
+    if (dv_order_is_list(word)) {
+        o->kind = DV_ORDER_LIST;
+        DV_TRY(
+            dv_order_list_find(&o->list, word, o->mt, o->nt, &g->arena, diag));
+        if (!o->list)
+            FAIL(DV_E_USAGE,
+                 "the order has no list of %" PRId64 "x%" PRId64 " tiles",
+                 g->mt, g->nt);
+        return DV_OK;
+    }
+    if (!dv_order_parse(o, word) || o->kind == DV_ORDER_LIST)
         FAIL(DV_E_USAGE,
              "there is no order '%s'; there are row_major, column_major, "
              "snake, grouped(G), block_linear(K), swizzle(S), morton, hilbert, "
-             "zigzag, match_shard and auto",
+             "zigzag, match_shard, list(RxC: tiles) and auto",
              word);
     if (o->kind == DV_ORDER_MATCH_SHARD && (!g->local_shard || g->batch != 1))
         FAIL(DV_E_USAGE, "match_shard is an order of shards of one matrix");

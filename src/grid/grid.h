@@ -24,6 +24,7 @@
 //   figures.c   counts steps, panels, bytes and banks
 //   queue.[ch]  hands out tiles at run time, with work stealing
 //   json.c      prints a grid as JSON and as text
+//   list.c      orders of one's own, which list the tiles
 //   pass.c      the pass "grid" and its section of the plan
 #ifndef DV_GRID_H
 #define DV_GRID_H
@@ -282,6 +283,16 @@ dv_status dv_grid_shards(dv_grid *g, dv_diag *diag);
 // which multicasts panels and therefore needs a rectangle of cores without
 // holes.
 int dv_grid_limited_by_holes(const dv_grid *g);
+
+// The functions of list.c read orders of one's own.
+
+// Returns whether an order is given as `list(…)`; NULL is none.
+int dv_order_is_list(const char *word);
+// Finds the list for a matrix of this many tiles and checks that it has every
+// tile once. *out is in the arena; NULL: there is no list of this size.
+dv_status dv_order_list_find(const int32_t **out, const char *word,
+                             int64_t rows, int64_t cols, dv_arena *arena,
+                             dv_diag *diag);
 
 // The functions of figures.c and json.c report on grids (assignments of tiles
 // to cores).

@@ -120,6 +120,7 @@ static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
 {
     const dv_group *group = &plan->groups[g->group];
     g->local_shard = 1;
+    g->list = NULL;
     g->order = "row_major";
     g->policy = "static";
     g->ranges = DV_NEW(&plan->arena, dv_tile_range, group->n_deals);
@@ -209,6 +210,8 @@ static dv_status deal_tiles(const dv_plan_options *how, dv_plan *plan,
     t.elem_bytes = plan->layouts ? plan->layouts[g->tensor].elem_bytes : 0;
     t.target = &plan->target;
     t.order = how->order ? how->order : g->kt > 1 ? "auto" : "row_major";
+    if (dv_order_is_list(how->order) && !g->list)
+        t.order = g->kt > 1 ? "auto" : "row_major";
     policy_of(&word, op, g->kt, how->policy);
     t.policy = g->policy = keep(plan, &word);
     if (!t.policy)
@@ -228,14 +231,13 @@ static dv_status deal_tiles(const dv_plan_options *how, dv_plan *plan,
     return ok ? DV_OK : dv_nomem(diag);
 }
 
-// Creates the grid (assignment of tiles to cores) of one group of ops. Sets
-// *none, and creates no grid, if the group uses resident tensors whose slices
-// are not whole tiles.
-static dv_status grid_group(const dv_plan_options *how, dv_plan *plan,
-                            dv_group_grid *g, int *none, dv_diag *diag)
+// Sets the number of tiles of a group's result, and finds its list in an order
+// of one's own.
+static dv_status count_tiles(const dv_plan_options *how, dv_plan *plan,
+                             dv_group_grid *g, dv_diag *diag)
 {
     const dv_tensor *t = &plan->ops->tensors[g->tensor];
-    int n = t->n_dims, var[2];
+    int n = t->n_dims;
     // The batch is the product of all dims but the last two. It cannot
     // overflow, because the tensor fits in memory.
     g->batch = 1;
@@ -243,6 +245,20 @@ static dv_status grid_group(const dv_plan_options *how, dv_plan *plan,
         g->batch *= t->shape[d];
     g->mt = n > 1 ? dv_ceil_div(t->shape[n - 2], plan->target.tile_rows) : 1;
     g->nt = n > 0 ? dv_ceil_div(t->shape[n - 1], plan->target.tile_cols) : 1;
+    if (!dv_order_is_list(how->order))
+        return DV_OK;
+    return dv_order_list_find(&g->list, how->order, g->mt, g->nt, &plan->arena,
+                              diag);
+}
+
+// Creates the grid (assignment of tiles to cores) of one group of ops. Sets
+// *none, and creates no grid, if the group uses resident tensors whose slices
+// are not whole tiles.
+static dv_status grid_group(const dv_plan_options *how, dv_plan *plan,
+                            dv_group_grid *g, int *none, dv_diag *diag)
+{
+    const dv_tensor *t = &plan->ops->tensors[g->tensor];
+    int var[2];
     g->kt = depth_of(plan, &plan->ops->ops[plan->groups[g->group].end_op - 1]);
     if (g->kt == 0)
         return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
@@ -318,11 +334,35 @@ static dv_status check_words(const dv_plan *plan, const dv_plan_options *how,
                        "tiles; %s does not",
                        plan->target.name);
     if (how->order && strcmp(how->order, "auto") &&
-        (!dv_order_parse(&o, how->order) || o.kind == DV_ORDER_MATCH_SHARD))
+        !dv_order_is_list(how->order) &&
+        (!dv_order_parse(&o, how->order) || o.kind >= DV_ORDER_MATCH_SHARD))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "there is no order '%s' of a result in main memory",
                        how->order);
     return DV_OK;
+}
+
+// Fails if the order is a list, and no group's result has a size that it has.
+static dv_status check_list_used(const dv_plan *plan, const char *order,
+                                 dv_diag *diag)
+{
+    const dv_group_grid *first = NULL;
+    if (!dv_order_is_list(order) || plan->team_ops)
+        return DV_OK;
+    for (int32_t i = 0; i < plan->n_grids; i++) {
+        if (plan->grids[i].list)
+            return DV_OK;
+        if (!first && !plan->grids[i].local_shard)
+            first = &plan->grids[i];
+    }
+    if (!first)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "no result has an order of tiles: all are shards");
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                   "no result has a size of the order's lists; %s has %" PRId64
+                   "x%" PRId64 " tiles",
+                   plan->ops->tensors[first->tensor].name, first->mt,
+                   first->nt);
 }
 
 // If the policy is ticket or steal, lets a run-time queue hand out the tiles of
@@ -363,9 +403,10 @@ dv_status dv_grid_run(dv_pass_cx *cx, dv_plan *plan)
             continue;
         dv_group_grid *g = &plan->grids[plan->n_grids++];
         *g = (dv_group_grid){.group = i, .tensor = tensor};
+        DV_TRY(count_tiles(cx->options, plan, g, cx->diag));
         DV_TRY(grid_or_warn(cx->options, plan, g, cx->diag));
     }
-    return DV_OK;
+    return check_list_used(plan, cx->options->order, cx->diag);
 }
 
 // Checks the properties of grids (assignments of tiles to cores) that later
@@ -381,7 +422,8 @@ dv_status dv_grid_verify(const dv_plan *plan, dv_diag *diag)
             return dv_fail(diag, DV_E_SHAPE, at,
                            "group %d: there are %d, in order", (int)g->group,
                            (int)plan->n_groups);
-        if (!dv_order_parse(&o, g->order) || o.kind == DV_ORDER_MATCH_SHARD)
+        if (!dv_order_parse(&o, g->order) || o.kind == DV_ORDER_MATCH_SHARD ||
+            (o.kind == DV_ORDER_LIST) != (g->list != NULL))
             return dv_fail(diag, DV_E_NAME, at, "there is no order '%s' here",
                            g->order);
         dv_policy p;
@@ -397,6 +439,8 @@ dv_status dv_grid_verify(const dv_plan *plan, dv_diag *diag)
     }
     return DV_OK;
 }
+
+enum { TILES_PER_LINE = 16 }; // in the list of an order
 
 static void print_group(dv_text *out, const dv_plan *plan,
                         const dv_group_grid *g)
@@ -416,6 +460,13 @@ static void print_group(dv_text *out, const dv_plan *plan,
     if (strcmp(g->policy, "static"))
         dv_put(out, " policy %s", g->policy);
     dv_put(out, " {\n");
+    for (int64_t i = 0; g->list && i < g->mt * g->nt; i++)
+        dv_put(out, "%s%d%s", i % TILES_PER_LINE ? " " : "        tiles ",
+               (int)g->list[i],
+               i % TILES_PER_LINE == TILES_PER_LINE - 1 ||
+                       i == g->mt * g->nt - 1
+                   ? "\n"
+                   : "");
     for (int32_t i = 0; i < g->n_ranges; i++) {
         const dv_tile_range *r = &g->ranges[i];
         dv_put(out, "        core %" PRId64 ",%" PRId64 ": ", r->x, r->y);
@@ -565,6 +616,45 @@ static dv_status read_head(dv_plan *plan, dv_lexer *lx, dv_group_grid *g)
     return DV_OK;
 }
 
+// Reads the lines `tiles 0 5 …` of a group whose order is a list.
+static dv_status read_list(dv_plan *plan, dv_lexer *lx, dv_group_grid *g)
+{
+    int32_t *list = NULL, n = 0, cap = 0;
+    dv_loc at = dv_lex_at(lx);
+    while (dv_lex_is(lx, "tiles")) {
+        DV_TRY(dv_lex(lx));
+        do {
+            int64_t tile;
+            DV_TRY(dv_lex_int(lx, &tile, "the number of a tile"));
+            int32_t *to = DV_PUSH(&plan->arena, int32_t, list, n, cap);
+            if (!to)
+                return dv_nomem(lx->diag);
+            *to = tile > INT32_MAX ? INT32_MAX : (int32_t)tile;
+            if (n > DV_ORDER_MAX_LIST)
+                return dv_fail(lx->diag, DV_E_LIMIT, at,
+                               "a list has at most %d tiles",
+                               (int)DV_ORDER_MAX_LIST);
+        } while (lx->tok.kind == DV_TOK_INT);
+    }
+    if (g->mt < 1 || g->nt < 1 || g->mt > DV_ORDER_MAX_LIST ||
+        g->nt > DV_ORDER_MAX_LIST)
+        return dv_fail(lx->diag, DV_E_SHAPE, at,
+                       "a list of %" PRId64 "x%" PRId64 " tiles", g->mt, g->nt);
+    int64_t last = g->mt * g->nt;
+    if (n != last)
+        return dv_fail(lx->diag, DV_E_SHAPE, at,
+                       "the order of %" PRId64 "x%" PRId64
+                       " tiles lists %d, not %" PRId64,
+                       g->mt, g->nt, (int)n, last);
+    for (int32_t i = 0; i < n; i++)
+        if (list[i] >= last)
+            return dv_fail(lx->diag, DV_E_SHAPE, at,
+                           "the order lists tile %d, they are 0 to %" PRId64,
+                           (int)list[i], last - 1);
+    g->list = list;
+    return DV_OK;
+}
+
 dv_status dv_grid_read(dv_plan *plan, dv_lexer *lx)
 {
     int32_t cap = 0;
@@ -578,6 +668,8 @@ dv_status dv_grid_read(dv_plan *plan, dv_lexer *lx)
         *g = (dv_group_grid){0};
         DV_TRY(read_head(plan, lx, g));
         DV_TRY(dv_lex_expect(lx, '{', "'{'"));
+        if (!strcmp(g->order, "list"))
+            DV_TRY(read_list(plan, lx, g));
         while (lx->tok.kind != '}') {
             dv_tile_range *r = DV_PUSH(&plan->arena, dv_tile_range, g->ranges,
                                        g->n_ranges, room);

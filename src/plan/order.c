@@ -1,5 +1,5 @@
 // Traversal orders of the tiles of a matrix: converts a position to a tile. All
-// orders are bijective on any rectangle and need no table.
+// orders are bijective on any rectangle, and none but `list` needs a table.
 //
 //   grouped(3), 5x4:   0  3  6  9      The last group has the remaining
 //                      1  4  7 10      rows, here two.
@@ -193,6 +193,10 @@ void dv_order_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
         return;
     case DV_ORDER_SWIZZLE:
         swizzle_tile(o, id, m, n);
+        return;
+    case DV_ORDER_LIST:
+        *m = o->list[id] / o->nt;
+        *n = o->list[id] % o->nt;
         return;
     case DV_ORDER_ZIGZAG:
         *m = zigzag_row(o, id / o->nt);

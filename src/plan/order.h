@@ -19,7 +19,8 @@
     ORDER(HILBERT, hilbert, NULL)                                              \
     ORDER(SWIZZLE, swizzle, "columns of a block")                              \
     ORDER(ZIGZAG, zigzag, NULL)                                                \
-    ORDER(MATCH_SHARD, match_shard, NULL)
+    ORDER(MATCH_SHARD, match_shard, NULL)                                      \
+    ORDER(LIST, list, NULL)
 
 typedef enum dv_order_kind {
 #define ORDER(NAME, word, number) DV_ORDER_##NAME,
@@ -37,10 +38,16 @@ typedef struct dv_order {
     // For the order match_shard: number of tile rows and tile columns of a
     // shard, the part of the result that one core holds.
     int64_t sm, sn;
+    // For the order list: the tiles in order, as row * nt + column; borrowed.
+    const int32_t *list;
 } dv_order;
 
+// Largest number of tiles of an order that is a list.
+enum { DV_ORDER_MAX_LIST = 1 << 20 };
+
 // Parses e.g. "grouped(4)" or "row_major". Returns 0 if there is no such order,
-// or if its parameter is missing, not positive, or not expected.
+// or if its parameter is missing, not positive, or not expected. The tiles of
+// the order `list` are not in its name: the caller sets the field.
 int dv_order_parse(dv_order *out, const char *text);
 void dv_order_print(dv_text *out, const dv_order *o);
 // Finds the row and column of the tile at position id, in at most one step per

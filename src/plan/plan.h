@@ -282,6 +282,8 @@ typedef struct dv_group_grid {
     // Name of the order in which tiles are visited (plan/order.h); row_major
     // for shards.
     const char *order;
+    // If the order is `list`: its mt * nt tiles, as row * nt + column.
+    const int32_t *list;
     // Name of the rule by which tiles go to cores (a policy of grid/grid.h);
     // static for shards.
     const char *policy;

@@ -57,7 +57,7 @@ int64_t dv_grid_core_number(const dv_plan *plan, const dv_tile_range *r)
 
 dv_order dv_grid_order(const dv_group_grid *g)
 {
-    dv_order o = {.mt = g->mt, .nt = g->nt};
+    dv_order o = {.mt = g->mt, .nt = g->nt, .list = g->list};
     dv_order_parse(&o, g->order);
     return o;
 }

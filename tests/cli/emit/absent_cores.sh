@@ -20,6 +20,10 @@ inputs
 kernels 'a row' 8x8:0,3-7,3 same 'a b c' -t "$row"
 grep -q 'CoreRange({0, 0}, {7, 2}), CoreRange({0, 4}, {7, 7})' p$n/host.cpp || complain 'not the cores above and below'
 # Panels are shared only within rectangles without holes.
+# 8x9 tiles in an order of one's own
+inputs
+{ echo '8x9: # last to first'; seq 71 -1 0; } >order.txt
+kernels 'a list' 8x8:0,3-7,3 same 'a b c' -t "$row" --order @order.txt
 inputs
 kernels 'rectangles beside a row' 8x8:0,3-7,3 same 'a b c' -t "$row" --policy rect
 grep -q 'CoreRange({0, 4}, {7, 7})});' p$n/host.cpp || complain 'not the rectangle below the row'

@@ -11,7 +11,7 @@ program() {
     judge=$3
     shift 3
     rm -rf out
-    expect 0 '' "$divvy" emit p.dv -t "$target" --as "$how" -o out ${policy:+--policy "$policy"}
+    expect 0 '' "$divvy" emit p.dv -t "$target" --as "$how" -o out ${policy:+--policy "$policy"} ${order:+--order "$order"}
     for cc in $compilers; do
         flags=
         what="$how by $cc for $target $policy"
@@ -36,6 +36,11 @@ for target in wormhole blackhole spyre; do
     program c $target same a=a.npy b=b.npy
     program openmp $target same a=a.npy b=b.npy
 done
+# -- An order of one's own: 4x5 tiles from the last to the first
+seq 19 -1 0 | sed '1i 4x5:' >order.txt
+order=@order.txt
+for how in c openmp; do program $how wormhole same a=a.npy b=b.npy; done
+order=
 # -- Reads with a border: a padded convolution, and an index that is read
 printf 'input a: f32[3, 12, 17]\ninput b: f32[5, 3, 9]\nd[c,i,j] = sum[k,l] b[0,c,3*k+l] * a[c,i+k-1,j+l-1] else 0  for k in 0..3, l in 0..3, i in 0..12, j in 0..17\nt[i]: i8 = a[0,0,i]\ny[c,i] = (a[c,i-2,t[i]] else -3.0) + (max[j] d[c,i-1,j+5] else -inf)  for i in 0..15, j in 0..12\noutput y\n' >p.dv
 whole a 3,12,17 6

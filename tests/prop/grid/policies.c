@@ -14,7 +14,7 @@ typedef struct sample {
     dv_core_rect holes[MAX_RECTS];
     dv_shard_spec shard;
     dv_grid_task task;
-    char order[32], policy[32];
+    char order[2000], policy[32];
 } sample;
 
 // -- Making one --------------------------------------------------------------
@@ -45,6 +45,24 @@ static void pick_words(sample *s, rng *r, int64_t kt)
                  (int)rng_below(r, most) + 1);
     s->task.order = s->order;
     s->task.policy = s->policy;
+}
+
+// An order of one's own: a random permutation of the tiles.
+static void pick_list(sample *s, rng *r)
+{
+    int64_t mt = (s->shape[1] + 7) / 8, nt = (s->shape[2] + 7) / 8;
+    int tiles[16 * 16], n = (int)(mt * nt);
+    size_t len = (size_t)snprintf(s->order, sizeof s->order,
+                                  "list(%dx%d:", (int)mt, (int)nt);
+    for (int i = 0; i < n; i++) {
+        int k = (int)rng_below(r, i + 1);
+        tiles[i] = tiles[k];
+        tiles[k] = i;
+    }
+    for (int i = 0; i < n; i++)
+        len += (size_t)snprintf(s->order + len, sizeof s->order - len, " %d",
+                                tiles[i]);
+    snprintf(s->order + len, sizeof s->order - len, ")");
 }
 
 static void pick(sample *s, uint64_t seed)
@@ -78,6 +96,8 @@ static void pick(sample *s, uint64_t seed)
         t->policy = NULL;
         return;
     }
+    if (rng_percent(&r, 15))
+        pick_list(s, &r);
     t->holes = s->holes;
     int64_t n = rng_percent(&r, 50) ? rng_below(&r, MAX_RECTS + 1) : 0;
     for (int64_t i = 0; i < n; i++) {
