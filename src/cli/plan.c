@@ -30,9 +30,21 @@ static void after_pass(void *user, const char *pass, double ms,
     dv_free(text);
 }
 
-// Returns the plan's text, followed by lines about the predicted time and about
-// what was proved. With
-// `one_rank`, a team's plan has only the class of the rank that it is for.
+// Returns whether the pass scratch looked for tensors to keep on the cores,
+// there are some that ops pass on to others, and none is kept.
+static int keeps_nothing(const dv_plan *plan)
+{
+    int passed = 0;
+    for (int32_t i = 0; i < plan->scratch.n_residents; i++) {
+        const dv_resident *r = &plan->scratch.residents[i];
+        passed += dv_tensor_role(plan->ops, r->tensor) == DV_ROLE_TEMPORARY;
+    }
+    return passed > 0 && !plan->scratch.n_homes;
+}
+
+// Returns the plan's text, followed by lines about the predicted time, about
+// scratchpads that are not used, and about what was proved. With `one_rank`, a
+// team's plan has only the class of the rank that it is for.
 static char *text_of(const dv_plan *plan, int checked, int one_rank)
 {
     dv_text out = {0};
@@ -49,6 +61,9 @@ static char *text_of(const dv_plan *plan, int checked, int one_rank)
         dv_price_print(&out, &p);
         dv_put(&out, "\n");
     }
+    if (checked && keeps_nothing(plan))
+        dv_put(&out, "# scratch: nothing stays on the cores; --explain says "
+                     "why\n");
     if (checked && plan->team.n_axes)
         dv_put(&out,
                "# check: ok. %d op%s, %d class%s of ranks; every element is "
