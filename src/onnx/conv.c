@@ -105,7 +105,8 @@ static dv_status slide_over(dv_on_loop *l, dv_on_value *x, int lead, int *axes,
     *leaves = 0;
     for (int i = 0; i < w->n; i++) {
         int d = lead + i;
-        if (w->size[i] == 1 && w->stride[i] == 1 && x->dims[d] == w->out[i]) {
+        if (w->size[i] == 1 && w->stride[i] == 1 && w->before[i] == 0 &&
+            x->dims[d] == w->out[i]) {
             axes[d] = s->out[i];
             index[d] = dv_on_along(s->out[i]);
             continue;

@@ -239,7 +239,7 @@ static dv_status own_copy(dv_on *cx, dv_on_value **to, dv_on_value *x)
     if (!*to)
         return DV_E_NOMEM;
     dv_on_loop_begin(&l, cx);
-    l.typed = 1;
+    l.typed = l.exact = 1;
     for (int d = 0; d < x->n_dims; d++)
         axes[d] = dv_on_axis_add(&l, x->dims[d]);
     // Atoms of x would become dims, which an index that is read cannot cross.

@@ -217,6 +217,7 @@ typedef struct dv_on_loop {
     dv_on_axis axes[DV_ON_AXES];
     int n_axes, n_vars, started;
     int typed;   // 1 if the type of the result must be written
+    int exact;   // 1 if the tensor of the result has the dims of size 1, too
     int inlines; // 1 if each operand is read once, and the result may wait
     int out[DV_MAX_DIMS], n_out; // axes of the dims of the result
     dv_status status;            // of the first failure

@@ -649,7 +649,7 @@ static dv_status define_as(dv_on_loop *l, dv_on_value *v, dv_dtype dtype,
 dv_status dv_on_define(dv_on_loop *l, dv_on_value *v, dv_dtype dtype,
                        int is_bool, int n, const int *axes, dv_term value)
 {
-    int exact = v->is_output && l->cx->scope == 1;
+    int exact = l->exact || (v->is_output && l->cx->scope == 1);
     for (int d = 0; d < n && d < DV_MAX_DIMS; d++)
         l->out[d] = axes[d];
     l->n_out = n;

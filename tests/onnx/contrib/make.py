@@ -1,5 +1,5 @@
-# Makes small ONNX models of the domain com.microsoft and of quantised products,
-# with inputs and expected outputs computed here in plain Python, independently of
+# Makes small ONNX models of the domain com.microsoft, of quantised products and of
+# corners that the tests of ONNX do not have, with inputs and expected outputs computed here in plain Python, independently of
 # divvy: python3 make.py FOLDER/node. The test onnx/contrib runs them.
 import math, os, random, struct, sys
 
@@ -147,3 +147,18 @@ for causal in (0, 1):
     cut = lambda o: [all[r*3*H*d + o*H*d + c] for r in range(B*S) for c in range(H*d)]
     y = attend(cut(0), cut(1), cut(2), B, S, S, H, d, d, causal)
     case('attention_causal' if causal else 'attention', 'Attention', MS, [('x', F32, [B, S, D], x), ('w', F32, [D, 3*H*d], w), ('bias', F32, [3*H*d], bias)], [('y', F32, [B, S, H*d], y)], num_heads=H, unidirectional=causal)
+
+# A transposed convolution that cuts its result on one side and pads it on the
+# other, so that it is as wide as without both.
+x, w = floats(2*3*3), floats(2*2)
+y = [0.0] * 20
+for c in range(2):
+    for i in range(3):
+        for j in range(3):
+            for k in range(2):
+                if 2*j >= 1:
+                    y[(i+k)*5 + 2*j-1] += x[(c*3+i)*3+j] * w[c*2+k]
+case('conv_transpose_cut', 'ConvTranspose', '', [('x', F32, [1, 2, 3, 3], x), ('w', F32, [2, 1, 2, 1], w)], [('y', F32, [1, 1, 4, 5], y)], strides=[1, 2], pads=[0, 1, 0, 0], output_padding=[0, 1])
+# A scatter along a dim of size 1, beside another.
+x, u = floats(3), floats(2)
+case('scatter_elements_one', 'ScatterElements', '', [('x', F32, [1, 3, 1], x), ('i', I32, [1, 2, 1], [0, -1]), ('u', F32, [1, 2, 1], u)], [('y', F32, [1, 3, 1], [u[0], u[1], x[2]])], axis=2)
