@@ -3,7 +3,8 @@
 // tiles.
 //
 // A group of one op with a grid (an assignment of tiles to cores) runs the
-// grid's persistent loop: every core computes tiles start..start+count, and the
+// grid's persistent loop: every core computes tiles start..start+count (with
+// the policies ticket and steal, threads take tiles from a queue), and the
 // order maps each number to a tile. Other groups run the plan's own tiles as
 // dealt to cores. The partial results of a split reduction are stored and
 // combined in a fixed order when all are complete. Everything is computed in
@@ -217,9 +218,22 @@ static const char *pragma(const emitter *e)
     return e->openmp ? "#pragma omp parallel for schedule(static, 1)\n" : "";
 }
 
+// Emits the head of a loop over tile numbers that threads take `chunk` at a
+// time, when they have finished their last ones, from one counter. On one
+// thread the tiles run one after another.
+static void put_queue_loop(emitter *e, int64_t chunk, const char *name,
+                           int64_t n)
+{
+    if (e->openmp)
+        P("#pragma omp parallel for schedule(dynamic, %" PRId64 ")\n", chunk);
+    P("    for (int64_t %s = 0; %s < %" PRId64 "; %s++)", name, name, n, name);
+}
+
 static void put_deals(emitter *e, int32_t group)
 {
     const dv_group *g = &e->plan->groups[group];
+    if (g->queue != DV_DEALT)
+        return; // no core has tiles of its own
     P("// Tiles of each core: core, first, number.\n"
       "static const int64_t deals_%d[][3] = {\n",
       (int)group);
@@ -252,11 +266,17 @@ static void put_sweep(emitter *e, int32_t group, int32_t first, int32_t end,
                       int ending)
 {
     const dv_group *g = &e->plan->groups[group];
-    P("%s    for (int d = 0; d < %d; d++)\n"
-      "        for (int64_t i = 0; i < deals_%d[d][2]; i++) {\n"
-      "            int64_t t = deals_%d[d][1] + i, lo[%d], hi[%d];\n",
-      pragma(e), (int)g->n_deals, (int)group, (int)group, DV_MAX_VARS,
-      DV_MAX_VARS);
+    if (g->queue != DV_DEALT) {
+        put_queue_loop(e, g->chunk, "t", g->n_tiles);
+        P(" {\n            int64_t lo[%d], hi[%d];\n", DV_MAX_VARS,
+          DV_MAX_VARS);
+    } else {
+        P("%s    for (int d = 0; d < %d; d++)\n"
+          "        for (int64_t i = 0; i < deals_%d[d][2]; i++) {\n"
+          "            int64_t t = deals_%d[d][1] + i, lo[%d], hi[%d];\n",
+          pragma(e), (int)g->n_deals, (int)group, (int)group, DV_MAX_VARS,
+          DV_MAX_VARS);
+    }
     for (int32_t i = first; i < end; i++) {
         const dv_op *op = &e->p->ops[i];
         int parts = n_parts(e, i) > 1;
@@ -445,10 +465,35 @@ static void put_persistent(emitter *e, int32_t group, const dv_group_grid *g)
         P("    free(part_%d);\n", (int)op);
 }
 
+// Emits the loop over the tiles of a grid that threads take from a queue.
+static dv_status put_tickets(emitter *e, int32_t group, const dv_group_grid *g,
+                             int64_t chunk)
+{
+    if (n_parts(e, e->plan->groups[group].first_op) > 1)
+        return dv_fail(e->diag, DV_E_USAGE, dv_plan_at(e->plan, g->off),
+                       "group %d: with policy %s, tiles are not cut along k",
+                       (int)group, g->policy);
+    dv_order o = dv_grid_order(g);
+    dv_emit_decode(&e->out, &o, (int)group, "int64_t");
+    put_tile(e, group, g);
+    P("static void group_%d(void)\n{\n", (int)group);
+    put_queue_loop(e, chunk, "id", g->batch * g->mt * g->nt);
+    P(" {\n"
+      "        int64_t m, n;\n"
+      "        tile_at_%d(id %% %" PRId64 ", &m, &n);\n"
+      "        tile_%d(id / %" PRId64 ", m, n);\n"
+      "    }\n}\n\n",
+      (int)group, g->mt * g->nt, (int)group, g->mt * g->nt);
+    return DV_OK;
+}
+
 static dv_status put_group(emitter *e, int32_t group)
 {
     const dv_group *gr = &e->plan->groups[group];
     const dv_group_grid *g = grid_of(e, group);
+    int64_t chunk = g ? dv_emit_chunk(g) : 0;
+    if (chunk)
+        return put_tickets(e, group, g, chunk);
     if (g) {
         dv_order o = dv_grid_order(g);
         DV_TRY(put_work(e, group, g));

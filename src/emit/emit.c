@@ -72,6 +72,15 @@ void dv_emit_read(emitter *e, const dv_tensor *t, const char *ctype,
            t->n_dims, data, t->n_elems, ctype);
 }
 
+int64_t dv_emit_chunk(const dv_group_grid *g)
+{
+    dv_policy p = DV_POLICY_STATIC;
+    int64_t chunk = 0;
+    if (g->local_shard || !dv_policy_parse(&p, &chunk, g->policy))
+        return 0;
+    return p == DV_POLICY_TICKET || p == DV_POLICY_STEAL ? chunk : 0;
+}
+
 static dv_status emit_as(emitter *e, dv_emit_format format)
 {
     static dv_status (*const emitters[])(emitter *) = {

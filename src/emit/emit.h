@@ -83,6 +83,10 @@ void dv_emit_tensor(dv_text *out, const dv_program *p, int32_t tensor);
 // Prints the op's value converted to the written tensor's type.
 void dv_emit_stored(dv_text *out, const emit_op *o, const dv_expr *e);
 
+// Returns how many tiles a core takes at a time if the policy of the grid hands
+// them out at run time; 0 if every core has its tiles (emit.c).
+int64_t dv_emit_chunk(const dv_group_grid *g);
+
 // Emits the function tile_at_N(id, &m, &n), which computes row m and column n
 // of the tile at position id of a traversal order (decode.c).
 void dv_emit_decode(dv_text *out, const dv_order *o, int number,

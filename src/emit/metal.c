@@ -395,6 +395,14 @@ dv_status dv_emit_metal(emitter *e)
                        "tiles of %" PRId64 "x%" PRId64
                        ": the machine's have 32x32",
                        e->plan->target.tile_rows, e->plan->target.tile_cols);
+    for (int32_t i = 0; i < n; i++)
+        if (dv_emit_chunk(&e->plan->grids[i]))
+            return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
+                           "%s: the policy %s hands out tiles while cores run, "
+                           "and emitted kernels get theirs at launch; --policy "
+                           "static, rect and streamk do so",
+                           e->p->tensors[e->plan->grids[i].tensor].name,
+                           e->plan->grids[i].policy);
     emit_kernel *kernels = dv_alloc((size_t)n * sizeof *kernels);
     dv_status st = kernels ? DV_OK : dv_nomem(e->diag);
     if (kernels)

@@ -41,6 +41,18 @@ seq 19 -1 0 | sed '1i 4x5:' >order.txt
 order=@order.txt
 for how in c openmp; do program $how wormhole same a=a.npy b=b.npy; done
 order=
+# -- Tiles that threads take at run time, on tiles and on slices: not by a table
+for policy in 'ticket(3)' 'steal(2)'; do
+    for target in wormhole "$source/tests/choices/avx2.dv"; do
+        program c $target same a=a.npy b=b.npy
+        grep -q 'cores_0\|deals_0' out/program.c && complain "a static table for $policy on $target"
+        program openmp $target same a=a.npy b=b.npy
+        grep -q 'schedule(dynamic, [23])' out/program.c || complain "$policy is not dynamic on $target"
+    done
+    expect 2 'p.dv\|hands out tiles' "$divvy" emit p.dv -t wormhole --policy "$policy" --as tt-metalium -o refused
+    [ -e refused ] && complain "kernels for $policy"
+done
+policy=
 # -- Reads with a border: a padded convolution, and an index that is read
 printf 'input a: f32[3, 12, 17]\ninput b: f32[5, 3, 9]\nd[c,i,j] = sum[k,l] b[0,c,3*k+l] * a[c,i+k-1,j+l-1] else 0  for k in 0..3, l in 0..3, i in 0..12, j in 0..17\nt[i]: i8 = a[0,0,i]\ny[c,i] = (a[c,i-2,t[i]] else -3.0) + (max[j] d[c,i-1,j+5] else -inf)  for i in 0..15, j in 0..12\noutput y\n' >p.dv
 whole a 3,12,17 6

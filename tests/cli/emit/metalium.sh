@@ -57,7 +57,7 @@ printf 'input a: f32[2, 650, 70]\ninput b: f32[70, 1000]\ny[z,m,n] = sum[k] a[z,
 whole a 2,650,70 1
 whole b 70,1000 2
 kernels 'rectangles on 130 cores' 13x10 same 'a b' -t blackhole --policy rect
-for policy in streamk streamk1 streamk2 'splitk(3)' 'steal(2)'; do
+for policy in streamk streamk1 streamk2 'splitk(3)'; do
     printf 'input a: f32[160, 250]\ninput b: f32[250, 416]\ninput c: f32[160]\ny[m,n] = relu(sum[k] a[m,k] * b[k,n] - c[m])\noutput y\n' >p.dv
     whole a 160,250 1
     whole b 250,416 2
