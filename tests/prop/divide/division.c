@@ -73,13 +73,16 @@ static int keeps_limits(const dv_plan *plan)
     return ok;
 }
 
-// The division by the span limit alone is part of that of `seed`: no variable
-// is cut more often. That of `seed` starts from it.
+// The division by the span limit alone is part of that of `seed`, which starts
+// from it: no variable is cut more often. Only where the span limit asks for
+// more tiles than there are cores does `seed` leave out cuts, as Torch-Spyre
+// does.
 static int is_part(const dv_plan *span, const dv_plan *seed)
 {
     for (int i = 0; i < span->ops->n_ops; i++)
         for (int v = 0; v < span->ops->ops[i].n_vars; v++)
-            if (span->slices[i][v] < seed->slices[i][v])
+            if (dv_plan_n_tiles(span, i) <= span->target.cores &&
+                span->slices[i][v] < seed->slices[i][v])
                 return case_no(
                     "op %s: the span limit cuts %s into slices of "
                     "%d, seed into those of %d",
