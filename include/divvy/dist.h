@@ -153,6 +153,20 @@ DV_API dv_sides dv_dist_sides(dv_range global_own, dv_range global_box);
 // into disjoint boxes, at most two per dim. Returns the number of boxes.
 DV_API int dv_dist_edges(dv_box out[2 * DV_MAX_DIMS], const dv_box *target,
                          const dv_box *core);
+// dv_dist_target_box and dv_dist_core_box do for all dims of a box what
+// dv_dist_target and dv_dist_core do for one; `slices` has a slice per dim. The
+// edges of a core are those of the box {0, size of the target} of every dim. If
+// the core is empty in one dim, it has no elements.
+DV_API dv_box dv_dist_target_box(const dv_box *global_own,
+                                 const dv_slice *slices);
+DV_API dv_box dv_dist_core_box(const dv_box *global_own, const dv_slice *slices,
+                               const dv_box *slice_target,
+                               const dv_box *target_core);
+// Returns the elements at the positions `target_part` of a target (a core, or
+// one of its edges), as a slice of indices counted from global_origin: 0 gives
+// indices of the whole tensor, global_own.off those of the rank's own part.
+DV_API dv_slice dv_dist_elements(dv_slice slice, dv_range slice_target,
+                                 dv_range target_part, int64_t global_origin);
 
 enum { DV_MAX_AXES = 4 };
 

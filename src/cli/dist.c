@@ -295,10 +295,11 @@ static dv_slice slice_at(const table *t, int i)
     return (dv_slice){t->v[3 * i], t->v[3 * i + 1], t->v[3 * i + 2]};
 }
 
-static dv_status slices(call *c, const char *key, int n)
+// Reads n lists with a slice of each dim.
+static dv_status slices(call *c, const char *key, int n, int n_dims)
 {
-    DV_TRY(read_table(c, key, n, 3, INT64_MIN, INT64_MAX));
-    for (int i = 0; i < c->t->n_rows; i++)
+    DV_TRY(read_table(c, key, n, 3 * n_dims, INT64_MIN, INT64_MAX));
+    for (int i = 0; i < c->t->n_rows * n_dims; i++)
         DV_TRY(check_slice(c, slice_at(c->t, i)));
     return DV_OK;
 }
@@ -520,12 +521,118 @@ static dv_status put_subview(call *c)
     return PUT(c, END);
 }
 
-static dv_status put_partition(call *c)
+static dv_status put_partition(call *c, int dim)
 {
-    int64_t n = dv_dist_n_ranks(&c->d[0]), rows = c->d[0].shape[0];
+    int64_t n = c->d[0].grid[dim], rows = c->d[0].shape[dim];
     // Part n does not exist; it stands for the end of the last part.
     for (int64_t r = 0; r <= n; r++)
-        PUT(c, dv_dist_target(dv_dist_part(rows, n, r), dim_slice(c, 0)).off);
+        PUT(c, dv_dist_target(dv_dist_part(rows, n, r), dim_slice(c, dim)).off);
+    return PUT(c, END);
+}
+
+static dv_status put_partitions(call *c)
+{
+    for (int d = 0; d < c->d[0].n_axes; d++)
+        put_partition(c, d);
+    return PUT(c, LAST);
+}
+
+// Replaces the format of the answer, before anything is output.
+static dv_status reform(call *c, const char *form)
+{
+    c->form = c->levels[0].at = form;
+    return DV_OK;
+}
+
+// Outputs a record for each rank: which elements of the slice it owns, in every
+// dim; in `wide` records also its own box and their positions in the slice.
+static dv_status put_targets(call *c, int wide)
+{
+    const dv_dist *d = &c->d[0];
+    for (int64_t r = 0; r < dv_dist_n_ranks(d); r++) {
+        dv_box own = dv_dist_own(d, r);
+        int64_t first[DV_MAX_DIMS], local[DV_MAX_DIMS], stride[DV_MAX_DIMS];
+        dv_box target = {.n_dims = d->n_dims};
+        for (int i = 0; i < d->n_dims; i++) {
+            dv_overlap o = dv_dist_overlap(own.dim[i], dim_slice(c, i));
+            target.dim[i] = (dv_range){o.slice_off, o.size};
+            first[i] = o.size ? o.global_first : NONE;
+            local[i] = o.size ? o.global_first - own.dim[i].off : NONE;
+            stride[i] = dim_slice(c, i).stride;
+        }
+        PUT(c, r);
+        if (wide) {
+            put_ranges(c, own);
+            put_side(c, target, 0);
+        } else {
+            put_list(c, local, d->n_dims);
+        }
+        put_side(c, target, 1);
+        if (wide)
+            put_list(c, first, d->n_dims);
+        put_list(c, wide ? local : stride, d->n_dims);
+    }
+    return PUT(c, END);
+}
+
+// Outputs parts of a target as positions in it or, with `dest`, the first index
+// and the number of their elements, counted from `origin`.
+static void put_part(call *c, const dv_box *part, const dv_slice *dest,
+                     const dv_box *target, const dv_box *origin)
+{
+    for (int i = 0; i < part->n_dims; i++) {
+        int64_t off = part->dim[i].off, size = part->dim[i].size;
+        if (dest)
+            off = dv_dist_elements(dest[i], target->dim[i], part->dim[i],
+                                   origin ? origin->dim[i].off : 0)
+                      .off;
+        PUT(c, dv_box_empty(part) ? NONE : off, dv_box_empty(part) ? 0 : size);
+    }
+    PUT(c, END);
+}
+
+static void put_parts(call *c, const dv_box *parts, int n, const dv_slice *dest,
+                      const dv_box *target, const dv_box *origin)
+{
+    for (int i = 0; i < n; i++)
+        put_part(c, &parts[i], dest, target, origin);
+    PUT(c, LAST);
+}
+
+// Outputs a record for each rank: its target, the core (the part that needs no
+// elements of other ranks) and its edges, in all dims, each as positions in the
+// target, as indices of the whole tensor, and as indices of the own box.
+static dv_status put_cores(call *c)
+{
+    const dv_dist *d = &c->d[0];
+    const table *reads = in(c, "slices");
+    dv_slice dest[DV_MAX_DIMS], read[DV_MAX_DIMS];
+    for (int i = 0; i < d->n_dims; i++)
+        dest[i] = slice_at(in(c, "dest_slice"), i);
+    for (int64_t r = 0; r < dv_dist_n_ranks(d); r++) {
+        dv_box own = dv_dist_own(d, r), edges[2 * DV_MAX_DIMS];
+        dv_box target = dv_dist_target_box(&own, dest), whole = target;
+        for (int i = 0; i < d->n_dims; i++)
+            whole.dim[i].off = 0;
+        dv_box core = whole;
+        for (int k = 0; k < reads->n_rows; k++) {
+            for (int i = 0; i < d->n_dims; i++)
+                read[i] = slice_at(reads, k * d->n_dims + i);
+            core = dv_dist_core_box(&own, read, &target, &core);
+        }
+        int n = dv_dist_edges(edges, &whole, &core);
+        PUT(c, r);
+        put_ranges(c, own);
+        put_ranges(c, target);
+        put_part(c, &whole, dest, &target, NULL);
+        put_part(c, &whole, dest, &target, &own);
+        put_part(c, &core, NULL, NULL, NULL);
+        put_part(c, &core, dest, &target, NULL);
+        put_part(c, &core, dest, &target, &own);
+        put_parts(c, edges, n, NULL, NULL, NULL);
+        put_parts(c, edges, n, dest, &target, NULL);
+        put_parts(c, edges, n, dest, &target, &own);
+    }
     return PUT(c, END);
 }
 

@@ -91,6 +91,32 @@ dv_range dv_dist_core(dv_range global_own, dv_slice slice,
     return core;
 }
 
+dv_box dv_dist_target_box(const dv_box *global_own, const dv_slice *slices)
+{
+    dv_box target = {.n_dims = global_own->n_dims};
+    for (int d = 0; d < target.n_dims; d++)
+        target.dim[d] = dv_dist_target(global_own->dim[d], slices[d]);
+    return target;
+}
+
+dv_box dv_dist_core_box(const dv_box *global_own, const dv_slice *slices,
+                        const dv_box *slice_target, const dv_box *target_core)
+{
+    dv_box core = {.n_dims = global_own->n_dims};
+    for (int d = 0; d < core.n_dims; d++)
+        core.dim[d] = dv_dist_core(global_own->dim[d], slices[d],
+                                   slice_target->dim[d], target_core->dim[d]);
+    return core;
+}
+
+dv_slice dv_dist_elements(dv_slice slice, dv_range slice_target,
+                          dv_range target_part, int64_t global_origin)
+{
+    int64_t first = slice_target.off + target_part.off;
+    return (dv_slice){slice.off + first * slice.stride - global_origin,
+                      target_part.size, slice.stride};
+}
+
 dv_sides dv_dist_sides(dv_range global_own, dv_range global_box)
 {
     int64_t box_end = global_box.off + global_box.size;

@@ -18,7 +18,7 @@ while IFS= read -r line; do
     n=$((n + 1))
     [ "$got" = "$want" ] || complain "dist $call: $got, not $want"
 done <"$source/tests/vectors/dist.txt"
-[ "$n" = 145 ] || complain "$n vectors, not 132 and 13 of our own"
+[ "$n" = 150 ] || complain "$n vectors, not 132 and 18 of our own"
 
 # Wrong calls exit with 2.
 wrong() {
@@ -54,12 +54,16 @@ wrong 'owned has 1 lists, 2 are needed' "$divvy" dist repartition_default gshape
 wrong 'slices has 2 numbers, 3 are needed' "$divvy" dist local_core_chain gshape=8 nprocs=2 dest_slice=0,8,1 slices=0,8
 wrong "corners takes true or false, not 'maybe'" "$divvy" dist halo gshape=8 grid=2 rank=0 before=1 after=1 corners=maybe
 wrong 'dtype f8 is not known' "$divvy" dist arange start=0 stop=4 step=1 nprocs=2 dtype=f8
+# No dim of a shape is left without an answer.
+expect 1 'a slice of 1 dims, gshape has 2' "$divvy" dist local_target_of_slice gshape=8,8 nprocs=2 offsets=1 sizes=2 strides=1
+expect 1 'local_core_chain answers for one; local_core answers for every dim' "$divvy" dist local_core_chain gshape=512,512 nprocs=3 dest_slice=2,508,1 slices=0,508,1
+wrong 'dest_slice has 3 numbers, 6 are needed' "$divvy" dist local_core gshape=512,512 nprocs=3 dest_slice=2,508,1 slices=0,508,1
 "$divvy" dist >.out 2>.err
 judge 0 '' $? 'dist'
 grep -q '^halo_plan ' .out || complain 'dist alone does not list the operations'
 # Every operation takes parameters and refuses a word that is not one of them.
 ops=$(cut -d ' ' -f 1 .out)
-[ "$(echo "$ops" | wc -l)" = 32 ] || complain "operations: $ops, not 32"
+[ "$(echo "$ops" | wc -l)" = 33 ] || complain "operations: $ops, not 33"
 for op in $ops; do
     wrong '=… is needed' "$divvy" dist "$op"
     call=$(sed -n "s/^\($op .*\) -> .*/\1/p" "$source/tests/vectors/dist.txt" | head -n 1)

@@ -73,6 +73,53 @@ TEST(test_core)
     }
 }
 
+// The core and the edges of a target of two dims, element by element: every
+// position is in exactly one of them, in the core if all operands are owned,
+// and the global and local frames name the same elements.
+TEST(test_core_of_all_dims)
+{
+    for (int turn = 0; turn < 5000; turn++) {
+        dv_box own = random_box(), edges[2 * DV_MAX_DIMS];
+        dv_slice dest[2], view[2][2];
+        for (int d = 0; d < 2; d++) {
+            int64_t n = 1 + random_to(9);
+            dest[d] = (dv_slice){random_to(6), n, 1 + random_to(2)};
+            for (int i = 0; i < 2; i++)
+                view[i][d] = (dv_slice){random_to(6), n, 1 + random_to(2)};
+        }
+        dv_box target = dv_dist_target_box(&own, dest), whole = target;
+        whole.dim[0].off = whole.dim[1].off = 0;
+        dv_box core = whole;
+        for (int i = 0; i < 2; i++)
+            core = dv_dist_core_box(&own, view[i], &target, &core);
+        int n = dv_dist_edges(edges, &whole, &core);
+        for (int64_t p = 0; p < dv_box_elems(&whole); p++) {
+            int64_t at[2] = {p / whole.dim[1].size, p % whole.dim[1].size};
+            int owned = 1, covered = box_has(&core, at);
+            for (int i = 0; i < 2; i++)
+                for (int d = 0; d < 2; d++)
+                    owned &= in(own.dim[d],
+                                view[i][d].off + (target.dim[d].off + at[d]) *
+                                                     view[i][d].stride);
+            assert_int_equal(owned, covered);
+            for (int e = 0; e < n; e++)
+                covered += box_has(&edges[e], at);
+            assert_int_equal(covered, 1);
+        }
+        for (int d = 0; d < 2 && !dv_box_empty(&core); d++) {
+            dv_slice all =
+                dv_dist_elements(dest[d], target.dim[d], core.dim[d], 0);
+            dv_slice mine = dv_dist_elements(dest[d], target.dim[d],
+                                             core.dim[d], own.dim[d].off);
+            int64_t last = all.off + (all.size - 1) * all.stride;
+            assert_true(in(own.dim[d], all.off) && in(own.dim[d], last));
+            assert_int_equal((all.off - dest[d].off) / dest[d].stride,
+                             target.dim[d].off + core.dim[d].off);
+            assert_int_equal(mine.off + own.dim[d].off, all.off);
+        }
+    }
+}
+
 // -- Boxes and teams, element by element -----------------------------------
 
 static int list_has(const dv_boxes *l, const int64_t *at)
@@ -359,6 +406,7 @@ int main(void)
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_slices),
         cmocka_unit_test(test_core),
+        cmocka_unit_test(test_core_of_all_dims),
         cmocka_unit_test(test_boxes),
         cmocka_unit_test(test_halos),
         cmocka_unit_test(test_moves),
