@@ -61,6 +61,10 @@ DV_API dv_status dv_exec_create_with(dv_exec **out, const dv_plan *plan,
 // order in which the program names them. DV_E_USAGE past the last.
 DV_API dv_status dv_exec_operand(const dv_exec *exec, int i,
                                  dv_tensor_info *out);
+// Fills the memory of operand number i, dense and row-major, with the elements
+// that `divvy run --seed` makes up for it.
+DV_API dv_status dv_exec_fill(const dv_exec *exec, int i, uint64_t seed,
+                              void *data);
 
 // -- Operands -----------------------------------------------------------------
 

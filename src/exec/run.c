@@ -48,6 +48,15 @@ dv_status dv_exec_operand(const dv_exec *x, int i, dv_tensor_info *out)
                              out);
 }
 
+dv_status dv_exec_fill(const dv_exec *x, int i, uint64_t seed, void *data)
+{
+    int32_t t = dv_operand_tensor(x->plan->ops, i);
+    if (t < 0)
+        return DV_E_USAGE;
+    dv_fill(x->plan->ops, t, seed, -1, 1, data);
+    return DV_OK;
+}
+
 static void put_shape(dv_text *out, dv_dtype dtype, int n_dims,
                       const int64_t *shape)
 {

@@ -110,7 +110,10 @@ struct dv_run {
     unsigned char *parts;
     dv_pins *pins;  // cores to bind threads to; owned; NULL: not bound
     dv_queue queue; // work queue of the current group; owned
-    atomic_int failed, arrived;
+    // The number of the phase in which a thread failed or the run was stopped;
+    // INT64_MAX: in none.
+    atomic_llong failed_in;
+    atomic_int arrived;
     atomic_uint round; // number of barriers passed, which wraps around
     // The caller's thread pool; NULL: OpenMP's threads run the work.
     dv_parallel_for parallel_for;

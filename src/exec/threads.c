@@ -67,7 +67,8 @@ typedef struct thread {
     dv_walk walk;
     int32_t group, first, end; // group -1: before the first one
     phase what;
-    double start; // when the group began, if groups are timed
+    int64_t n_phases; // that it has begun
+    double start;     // when the group began, if groups are timed
 } thread;
 
 // -- Tiles: one op on one box at a time ---------------------------------------
@@ -193,8 +194,8 @@ static int next_tile(cursor *c)
     dv_run *r = c->w->run;
     const dv_group_plan *p = &r->x->group[c->me->group];
     if (c->me->id == 0 && dv_run_is_cancelled(r))
-        atomic_store(&r->failed, 1);
-    if (atomic_load_explicit(&r->failed, memory_order_relaxed))
+        atomic_store(&r->failed_in, c->me->n_phases);
+    if (atomic_load_explicit(&r->failed_in, memory_order_relaxed) != INT64_MAX)
         return 0;
     if (r->hooks.poll && c->w->id == 0)
         r->hooks.poll(r->hooks.user);
@@ -406,7 +407,7 @@ static void run_share(const thread *me, int32_t i)
     while (next_op(&c)) {
         run_op(&c);
         if (c.w->strips.status != DV_OK)
-            atomic_store(&r->failed, 1);
+            atomic_store(&r->failed_in, me->n_phases);
     }
 }
 
@@ -502,12 +503,25 @@ static int next_group(thread *me)
     return 1;
 }
 
+// Returns 1 if a phase that is over has failed. All threads find the same: who
+// fails says so before the threads meet at the end of the phase. Hooks may be
+// those of a rank whose messages others wait for, so that such a run goes on.
+static int has_failed(const thread *me)
+{
+    const dv_run *r = me->r;
+    return atomic_load(&r->failed_in) <= me->n_phases && !r->hooks.at_extern &&
+           !r->hooks.after_round;
+}
+
 // Goes on to the next phase: all ops of a group or, if it has split reductions,
 // one of its ops, which do not depend on one another. Returns 0 at the end of
 // the run.
 static int next_phase(thread *me)
 {
     const dv_exec *x = me->x;
+    if (has_failed(me))
+        return 0;
+    me->n_phases++;
     if (me->what == PARTS) {
         me->what = COMBINE;
         return 1;
@@ -595,7 +609,7 @@ static void fork_and_join(dv_run *r)
 
 dv_status dv_threads_run(dv_run *r, dv_diag *diag)
 {
-    atomic_store(&r->failed, 0);
+    atomic_store(&r->failed_in, INT64_MAX);
     atomic_store(&r->arrived, 0);
     r->hook_status = DV_OK;
     if (r->parallel_for)

@@ -73,12 +73,40 @@ TEST(several_threads)
     try_executor(4, DV_RUN_THREADS);
 }
 
+static int stop(void *user, double done)
+{
+    (void)done;
+    return ++*(int *)user > 10;
+}
+
+// A run that is stopped does not count to the end of its repeats.
+static void stop_repeat(int64_t threads, dv_executor kind)
+{
+    job j;
+    int calls = 0;
+    start(&j,
+          "input a: f32[64]\nrepeat 1000000000000 {\n"
+          "a[i] <- a[i] * 0.5 + 1\na[i] <- a[63-i] - 1\n}\noutput a\n",
+          threads, kind);
+    dv_exec_watch(j.x, stop, &calls);
+    assert_int_equal(dv_exec_run(j.x, NULL), DV_E_CANCELLED);
+    job_stop(&j);
+}
+
+TEST(long_repeats)
+{
+    stop_repeat(1, DV_RUN_SEQ);
+    stop_repeat(1, DV_RUN_THREADS);
+    stop_repeat(3, DV_RUN_THREADS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sequential),
         cmocka_unit_test(one_thread),
         cmocka_unit_test(several_threads),
+        cmocka_unit_test(long_repeats),
     };
     return run_group(tests, NULL, NULL);
 }

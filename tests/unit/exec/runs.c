@@ -573,6 +573,27 @@ TEST(pool_without_threads)
     try_pool(parts, 4, loop_backwards, NULL);
 }
 
+// Indices that are made up are inside of what they select in.
+TEST(made_up)
+{
+    static const char text[] = "input x: f32[5, 4]\ninput p: i32[7]\n"
+                               "y[i,j] = x[p[i],j]\noutput y\n";
+    job j;
+    float x[20], other[20];
+    int32_t p[7];
+    start(&j, text, 1, DV_RUN_THREADS);
+    assert_int_equal(dv_exec_fill(j.x, 0, 1, x), DV_OK);
+    assert_int_equal(dv_exec_fill(j.x, 0, 2, other), DV_OK);
+    assert_int_equal(dv_exec_fill(j.x, 1, 1, p), DV_OK);
+    assert_int_equal(dv_exec_fill(j.x, 3, 1, x), DV_E_USAGE);
+    assert_true(memcmp(x, other, sizeof x) != 0);
+    for (int i = 0; i < 20; i++)
+        assert_true(x[i] >= -1 && x[i] < 1);
+    for (int i = 0; i < 7; i++)
+        assert_true(p[i] >= 0 && p[i] < 5);
+    job_stop(&j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -586,6 +607,7 @@ int main(void)
         cmocka_unit_test(started),
         cmocka_unit_test(pools),
         cmocka_unit_test(pool_without_threads),
+        cmocka_unit_test(made_up),
     };
     return run_group(tests, NULL, NULL);
 }
