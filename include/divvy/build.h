@@ -113,6 +113,10 @@ DV_API void dv_build_input_at(dv_build *b, const char *name, dv_dtype dtype,
 // directory; NULL: whoever runs the program binds them.
 DV_API void dv_build_const(dv_build *b, const char *name, dv_dtype dtype,
                            int n_dims, const dv_term *dims, const char *file);
+// Like dv_build_const, with the preference of dv_build_input_at.
+DV_API void dv_build_const_at(dv_build *b, const char *name, dv_dtype dtype,
+                              int n_dims, const dv_term *dims, const char *file,
+                              int n_split, const int *split);
 DV_API void dv_build_temp(dv_build *b, const char *name, dv_dtype dtype,
                           int n_dims, const dv_term *dims);
 DV_API void dv_build_output(dv_build *b, const char *name);

@@ -31,15 +31,18 @@ static void after_pass(void *user, const char *pass, double ms,
 }
 
 // Returns whether the pass scratch looked for tensors to keep on the cores,
-// there are some that ops pass on to others, and none is kept.
+// there are some that ops pass on to others, and none is kept. A plan that was
+// read from its text gives the same answer as the one that was printed.
 static int keeps_nothing(const dv_plan *plan)
 {
+    const dv_scratch *s = &plan->scratch;
     int passed = 0;
-    for (int32_t i = 0; i < plan->scratch.n_residents; i++) {
-        const dv_resident *r = &plan->scratch.residents[i];
-        passed += dv_tensor_role(plan->ops, r->tensor) == DV_ROLE_TEMPORARY;
-    }
-    return passed > 0 && !plan->scratch.n_homes;
+    if (!(plan->facts & DV_FACT_PLACED) || s->n_homes || !s->solver ||
+        strcmp(s->solver, "off") == 0)
+        return 0;
+    for (int32_t t = 0; t < plan->ops->n_tensors && !passed; t++)
+        passed = dv_tensor_role(plan->ops, t) == DV_ROLE_TEMPORARY;
+    return passed;
 }
 
 // Returns the plan's text, followed by lines about the predicted time, about

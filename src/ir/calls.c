@@ -462,16 +462,12 @@ void dv_build_input(dv_build *b, const char *name, dv_dtype dtype, int n_dims,
     declare(b, DV_STMT_INPUT, "dv_build_input", name, dtype, n_dims, dims);
 }
 
-void dv_build_input_at(dv_build *b, const char *name, dv_dtype dtype,
-                       int n_dims, const dv_term *dims, int n_split,
-                       const int *split)
+// Gives the statement `s`, which declares `name`, a preference for the
+// distribution over processes.
+static void take_placement(dv_build *b, dv_stmt *s, const char *name,
+                           int n_split, const int *split)
 {
-    dv_placement_request *p =
-        works(b) ? DV_NEW(&b->arena, dv_placement_request, 1) : NULL;
-    dv_stmt *s = declare(b, DV_STMT_INPUT, "dv_build_input_at", name, dtype,
-                         n_dims, dims);
-    if (!s)
-        return;
+    dv_placement_request *p = DV_NEW(&b->arena, dv_placement_request, 1);
     if (!p) {
         no_memory(b);
         return;
@@ -486,15 +482,25 @@ void dv_build_input_at(dv_build *b, const char *name, dv_dtype dtype,
     p->kind = n_split ? DV_PLACE_SPLIT : DV_PLACE_REPLICATE;
     p->n_dims = n_split;
     for (int i = 0; i < n_split; i++) {
-        if (split[i] < 0 || split[i] >= n_dims) {
+        if (split[i] < 0 || split[i] >= s->n_dims) {
             refuse(b, DV_E_SHAPE,
                    "split(%d): %s has %d dimensions, counted from 0", split[i],
-                   name, n_dims);
+                   name, s->n_dims);
             return;
         }
         p->dims[i] = split[i];
     }
     s->place = p;
+}
+
+void dv_build_input_at(dv_build *b, const char *name, dv_dtype dtype,
+                       int n_dims, const dv_term *dims, int n_split,
+                       const int *split)
+{
+    dv_stmt *s = declare(b, DV_STMT_INPUT, "dv_build_input_at", name, dtype,
+                         n_dims, dims);
+    if (s)
+        take_placement(b, s, name, n_split, split);
 }
 
 // Copies the name of a constant's file. Returns 0 if the text of a program
@@ -525,6 +531,17 @@ void dv_build_const(dv_build *b, const char *name, dv_dtype dtype, int n_dims,
         declare(b, DV_STMT_CONST, "dv_build_const", name, dtype, n_dims, dims);
     if (s && file)
         take_file(b, name, file, &s->file);
+}
+
+void dv_build_const_at(dv_build *b, const char *name, dv_dtype dtype,
+                       int n_dims, const dv_term *dims, const char *file,
+                       int n_split, const int *split)
+{
+    dv_stmt *s = declare(b, DV_STMT_CONST, "dv_build_const_at", name, dtype,
+                         n_dims, dims);
+    if (!s || (file && !take_file(b, name, file, &s->file)))
+        return;
+    take_placement(b, s, name, n_split, split);
 }
 
 void dv_build_temp(dv_build *b, const char *name, dv_dtype dtype, int n_dims,

@@ -93,7 +93,10 @@ static void replay_input(dv_build *b, const dv_stmt *s, const char *name)
         split[i] = s->place->dims[i];
     char file[64];
     name_of(file, s->file);
-    if (s->kind == DV_STMT_CONST)
+    if (s->kind == DV_STMT_CONST && s->place)
+        dv_build_const_at(b, name, (dv_dtype)s->dtype, s->n_dims, dims,
+                          s->file.at ? file : NULL, s->place->n_dims, split);
+    else if (s->kind == DV_STMT_CONST)
         dv_build_const(b, name, (dv_dtype)s->dtype, s->n_dims, dims,
                        s->file.at ? file : NULL);
     else if (s->place)
