@@ -24,19 +24,43 @@ from ._einsum import (
     tensordot,
     transpose,
 )
+from . import onnx
+from ._expr import Access, Expr, Index, fn, indices
+from ._place import Buffer, Placement, place
+from ._plan import Bench, Plan, Target, target, targets
+from ._program import Operand, Program, Session, Stats, Tensor
 
 __version__ = version()
 __all__ = [
+    "Access",
     "Array",
+    "Bench",
+    "Buffer",
     "DtypeError",
     "Error",
+    "Expr",
     "Expression",
+    "Index",
     "InputError",
+    "Operand",
+    "Placement",
+    "Plan",
+    "Program",
+    "Session",
+    "Stats",
     "SystemError",
+    "Target",
+    "Tensor",
     "asarray",
     "contract_expression",
     "einsum",
     "einsum_path",
+    "fn",
+    "indices",
+    "onnx",
+    "place",
+    "target",
+    "targets",
     "tensordot",
     "transpose",
 ]

@@ -9,6 +9,12 @@
 //   array.c     divvy.Array, which other libraries take without a copy
 //   result.c    results of the kind of an operand: numpy, torch, jax, Array
 //   einsum.c    einsum with a cache of expressions that are ready to run
+//   watch.c     Ctrl-C and progress while the library works without the GIL
+//   program.c   programs
+//   plan.c      targets, options of plans, plans
+//   onnx.c      ONNX models
+//   run.c       runs of programs and of plans
+//   place.c     buffers placed into one memory
 //
 // Every function is called with the GIL held, unless its comment says
 // otherwise. A function that returns a pointer returns NULL, and one that
@@ -132,5 +138,84 @@ PyObject *dvpy_einsum(PyObject *module, PyObject *const *args, Py_ssize_t n,
 // table and as JSON, found by a dv_path_search and with a limit on the elements
 // of results between (0: none).
 PyObject *dvpy_einsum_json(PyObject *module, PyObject *args);
+
+// -- watch.c ------------------------------------------------------------------
+
+// A piece of work without the GIL that Ctrl-C and a callback can stop. While it
+// is under way, the library calls dvpy_watch_plan or dvpy_watch_run in the
+// thread that began it. About every 50 ms these take the GIL, handle signals
+// and call the callback. If that sets an exception, the library stops, and
+// dvpy_watch_end returns -1.
+typedef struct dvpy_watch {
+    PyObject *progress; // called with a word and the share that is done, or
+                        // None; NULL or None: nobody is called
+    PyThreadState *thread;
+    double next_s; // when it looks again
+    struct dvpy_watch *outer;
+} dvpy_watch;
+
+void dvpy_watch_begin(dvpy_watch *w, PyObject *progress); // releases the GIL
+int dvpy_watch_end(dvpy_watch *w);                        // takes it again
+// Called without the GIL, by the library.
+int dvpy_watch_plan(void *user, const char *pass);
+int dvpy_watch_run(void *user, double done);
+
+// -- program.c, plan.c, onnx.c ------------------------------------------------
+
+typedef struct dvpy_program {
+    PyObject ob_base;
+    const dv_program *p;
+    dv_program *own; // p, if it is owned; NULL: `model` has it
+    PyObject *model; // NULL: the program is not of a model
+} dvpy_program;
+
+typedef struct dvpy_plan {
+    PyObject ob_base;
+    dv_plan *plan;
+} dvpy_plan;
+
+extern PyTypeObject *dvpy_program_type, *dvpy_plan_type, *dvpy_model_type;
+// The functions that define types make them. Each is called once.
+int dvpy_program_init(PyObject *module);
+int dvpy_plan_init(PyObject *module);
+int dvpy_model_init(PyObject *module);
+int dvpy_run_init(PyObject *module);
+PyTypeObject *dvpy_make_type(const char *name, size_t size,
+                             void (*destroy)(PyObject *), PyMethodDef *methods);
+// Makes a text of one that the library returned, and frees that.
+PyObject *dvpy_take_text(char *text);
+
+PyObject *dvpy_program_make(PyObject *module, PyObject *args);
+// Params from a dict of names and texts. The array is to be freed; it borrows
+// the strings.
+dv_param *dvpy_params(PyObject *dict, size_t *n);
+// A program of a model, which lives as long as it.
+PyObject *dvpy_program_of_model(const dv_program *p, PyObject *model);
+
+// The options of a plan, and the memory that they point to.
+typedef struct dvpy_plan_options {
+    dv_plan_options o;
+    PyObject *keep; // a list of texts
+    void *lists[8];
+    int n_lists;
+} dvpy_plan_options;
+
+int dvpy_plan_options_read(dvpy_plan_options *out, PyObject *dict);
+void dvpy_plan_options_free(dvpy_plan_options *o);
+dv_target *dvpy_target_parse(PyObject *text);
+PyObject *dvpy_target(PyObject *module, PyObject *name);
+PyObject *dvpy_targets(PyObject *module, PyObject *unused);
+PyObject *dvpy_plan_make(PyObject *module, PyObject *args);
+PyObject *dvpy_plan_parse(PyObject *module, PyObject *args);
+
+// A weight of a model: *data is NULL past the last.
+PyObject *dvpy_model_make(PyObject *module, PyObject *args);
+const char *dvpy_model_weight(PyObject *model, int i, const void **data);
+
+// -- run.c, place.c -----------------------------------------------------------
+
+PyObject *dvpy_session(PyObject *module, PyObject *args);
+PyObject *dvpy_exec(PyObject *module, PyObject *args);
+PyObject *dvpy_place(PyObject *module, PyObject *args);
 
 #endif

@@ -34,6 +34,24 @@ static PyMethodDef functions[] = {
     {"einsum_json", dvpy_einsum_json, METH_VARARGS,
      "einsum_json(search, limit, text, *operands)\n--\n\n"
      "The order of the products as a table and as JSON."},
+    {"program", dvpy_program_make, METH_VARARGS,
+     "program(text, name, params)\n--\n\nA program, as a text or a file."},
+    {"onnx", dvpy_model_make, METH_VARARGS,
+     "onnx(path, params)\n--\n\nAn ONNX model."},
+    {"target", dvpy_target, METH_O,
+     "target(name)\n--\n\nThe text of a target with this name or file."},
+    {"targets", dvpy_targets, METH_NOARGS, "The names of built-in targets."},
+    {"plan", dvpy_plan_make, METH_VARARGS,
+     "plan(program, target, options, progress)\n--\n\nA plan."},
+    {"plan_parse", dvpy_plan_parse, METH_VARARGS,
+     "plan_parse(text, name, start_at, options, progress)\n--\n\nA plan."},
+    {"session", dvpy_session, METH_VARARGS,
+     "session(program, target, options, capacity)\n--\n\nRuns a program."},
+    {"exec", dvpy_exec, METH_VARARGS,
+     "exec(plan, model, executor)\n--\n\nRuns a plan."},
+    {"place", dvpy_place, METH_VARARGS,
+     "place(buffers, capacity, align, solver, budget, time_limit, seed, evict, "
+     "must_fit)\n--\n\nPlaces buffers."},
     {0}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
@@ -48,7 +66,9 @@ PyMODINIT_FUNC PyInit__divvy(void)
     if (!module)
         return NULL;
     if (dvpy_error_init(module) < 0 || dvpy_array_init(module) < 0 ||
-        dvpy_einsum_init(module) < 0) {
+        dvpy_einsum_init(module) < 0 || dvpy_program_init(module) < 0 ||
+        dvpy_plan_init(module) < 0 || dvpy_model_init(module) < 0 ||
+        dvpy_run_init(module) < 0) {
         Py_DECREF(module);
         return NULL;
     }

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 import os
 import pkgutil
 
@@ -16,9 +17,18 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 @pytest.mark.parametrize("name", ["", *NAMES])
 def test_docstrings(name):
     module = importlib.import_module("divvy." + name if name else "divvy")
-    for x in (module, *vars(module).values()):
-        if getattr(x, "__doc__", None) and ">>>" in str(x.__doc__):
-            run(x.__doc__, getattr(x, "__name__", name))
+    ours = [x for x in vars(module).values() if is_ours(x)]
+    for x in (module, *ours):
+        members = vars(x).values() if isinstance(x, type) else ()
+        for y in (x, *members):
+            if getattr(y, "__doc__", None) and ">>>" in str(y.__doc__):
+                run(y.__doc__, getattr(y, "__name__", name))
+
+
+def is_ours(x):
+    return not inspect.ismodule(x) and str(
+        getattr(x, "__module__", None) or "divvy"
+    ).startswith("divvy")
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
