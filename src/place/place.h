@@ -132,8 +132,8 @@ int dv_by_key(const void *a, const void *b);
 // Returns the bytes of a memory that are left when a fraction `taken` (0..1) is
 // reserved, rounded up to `align`. Returns -1 if `taken` is not in 0..1.
 int64_t dv_place_capacity(int64_t memory_bytes, double taken, int64_t align);
-// Returns whether the effort's deadline has passed, by reading the clock, or the
-// caller wants the solver to end.
+// Returns whether the effort's deadline has passed, by reading the clock, or
+// the caller wants the solver to end.
 int dv_deadline_passed(const dv_effort *effort);
 
 // Approximates exp(x) for x <= 0 with the same result on every machine, which

@@ -1,8 +1,8 @@
 // Properties of choices for random small problems with parallel edges, loops,
 // nodes with one strategy, forbidden entries and limits: the result passes the
 // check, costs what a plain sum says, and is the best of all combinations if it
-// is called optimal; no combination costs less than the bound (V4); if there is no
-// choice, the solver says so. Problems of this size are always solved to
+// is called optimal; no combination costs less than the bound (V4); if there is
+// no choice, the solver says so. Problems of this size are always solved to
 // optimality. The same call gives the same result.
 #include "harness/test.h"
 #include "harness/gen.h"
