@@ -29,6 +29,7 @@ from ._expr import Access, Expr, Index, fn, indices
 from ._place import Buffer, Placement, place
 from ._plan import Bench, Plan, Target, target, targets
 from ._program import Operand, Program, Session, Stats, Tensor
+from ._team import DistArray, Ranks, Team
 
 __version__ = version()
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Array",
     "Bench",
     "Buffer",
+    "DistArray",
     "DtypeError",
     "Error",
     "Expr",
@@ -46,10 +48,12 @@ __all__ = [
     "Placement",
     "Plan",
     "Program",
+    "Ranks",
     "Session",
     "Stats",
     "SystemError",
     "Target",
+    "Team",
     "Tensor",
     "asarray",
     "contract_expression",

@@ -15,6 +15,7 @@
 //   onnx.c      ONNX models
 //   run.c       runs of programs and of plans
 //   place.c     buffers placed into one memory
+//   team.c      teams of processes, and what is divided over them
 //
 // Every function is called with the GIL held, unless its comment says
 // otherwise. A function that returns a pointer returns NULL, and one that
@@ -217,5 +218,11 @@ const char *dvpy_model_weight(PyObject *model, int i, const void **data);
 PyObject *dvpy_session(PyObject *module, PyObject *args);
 PyObject *dvpy_exec(PyObject *module, PyObject *args);
 PyObject *dvpy_place(PyObject *module, PyObject *args);
+
+// -- team.c -------------------------------------------------------------------
+
+int dvpy_team_init(PyObject *module);
+PyObject *dvpy_team(PyObject *module, PyObject *address);
+PyObject *dvpy_rank(PyObject *module, PyObject *args);
 
 #endif

@@ -52,6 +52,10 @@ static PyMethodDef functions[] = {
     {"place", dvpy_place, METH_VARARGS,
      "place(buffers, capacity, align, solver, budget, time_limit, seed, evict, "
      "must_fit)\n--\n\nPlaces buffers."},
+    {"team", dvpy_team, METH_O,
+     "team(address)\n--\n\nA team, of an MPI_Comm at this address."},
+    {"rank", dvpy_rank, METH_VARARGS,
+     "rank(plan, address, threads, timeout_s)\n--\n\nRuns a plan of a team."},
     {0}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
@@ -68,7 +72,7 @@ PyMODINIT_FUNC PyInit__divvy(void)
     if (dvpy_error_init(module) < 0 || dvpy_array_init(module) < 0 ||
         dvpy_einsum_init(module) < 0 || dvpy_program_init(module) < 0 ||
         dvpy_plan_init(module) < 0 || dvpy_model_init(module) < 0 ||
-        dvpy_run_init(module) < 0) {
+        dvpy_run_init(module) < 0 || dvpy_team_init(module) < 0) {
         Py_DECREF(module);
         return NULL;
     }
