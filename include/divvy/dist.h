@@ -218,6 +218,11 @@ typedef struct dv_exchange {
 DV_API dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
                               const int64_t *before, const int64_t *after,
                               int corners, dv_diag *diag);
+// The same if every rank has widths of its own: widths[(r * n_dims + i) * 2] in
+// front of the box of rank r in dim i, and the next number behind it.
+DV_API dv_status dv_dist_halo_each(dv_exchange **out, const dv_dist *d,
+                                   int64_t rank, const int64_t *widths,
+                                   int corners, dv_diag *diag);
 // Computes the exchange that changes the distribution of a tensor from `from`
 // to `to`, which have the same shape and number of ranks but may have different
 // grids. Exactly the elements whose owner changes are sent.
@@ -388,6 +393,9 @@ typedef struct dv_darray dv_darray;
 typedef struct dv_halo {
     int64_t before[DV_MAX_DIMS], after[DV_MAX_DIMS];
     int corners;
+    // If not NULL, the widths of each rank, as dv_dist_halo_each takes them;
+    // `before` and `after` are not read. The same on all ranks; copied.
+    const int64_t *widths;
 } dv_halo;
 
 // Creates an array of zeros. The distribution is copied and must have as many
@@ -496,6 +504,15 @@ DV_API dv_status dv_darray_reshape(dv_darray *to, const dv_darray *from,
 DV_API dv_status dv_darray_move(dv_darray **out, const dv_darray *a,
                                 const dv_dist *dist, const dv_halo *halo,
                                 dv_diag *diag);
+// Creates an array whose memory on this rank is `global_box`, any box of the
+// whole array: it may differ between ranks, overlap the boxes of others, and
+// leave out elements that the rank owns. The ranks tell each other their boxes,
+// and only elements that a rank does not have are sent. Who owns what stays. If
+// the box of every rank contains what it owns, the rest of it is the halo of
+// the new array. If not, dv_darray_own is the owned part of the box, and calls
+// that read elements of other ranks refuse the array.
+DV_API dv_status dv_darray_repartition(dv_darray **out, const dv_darray *a,
+                                       const dv_box *global_box, dv_diag *diag);
 // Collects all elements, row-major, in `whole` on rank `root` (-1: on all
 // ranks). Other ranks ignore `whole`.
 DV_API dv_status dv_darray_gather(const dv_darray *a, int64_t root, void *whole,

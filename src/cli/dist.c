@@ -889,6 +889,31 @@ static dv_status put_percent(call *c)
     return put_real(c, (double)(int64_t)(percent * 1e4 + 0.5) / 1e4, 0);
 }
 
+// Computes the messages of a halo. `before` and `after` are one list of widths,
+// or one for each rank.
+static dv_status halo(call *c)
+{
+    const dv_dist *d = &c->d[0];
+    const table *before = in(c, "before"), *after = in(c, "after");
+    int64_t n = dv_dist_n_ranks(d), rank = get(c, "rank");
+    int corners = (int)get(c, "corners");
+    MUST(before->n_rows == after->n_rows, USAGE,
+         "before has %d lists, after %d", before->n_rows, after->n_rows);
+    if (before->n_rows <= 1)
+        return dv_dist_halo(&c->e, d, rank, before->v, after->v, corners,
+                            c->diag);
+    MUST(before->n_rows == n, USAGE,
+         "before has %d lists: one for all ranks, or " I64 ", one for each",
+         before->n_rows, n);
+    int64_t *widths = DV_NEW(&c->arena, int64_t, 2 * before->n + 1);
+    MUST(widths, NOMEM, "out of memory");
+    for (int i = 0; i < before->n; i++) {
+        widths[2 * i] = before->v[i];
+        widths[2 * i + 1] = after->v[i];
+    }
+    return dv_dist_halo_each(&c->e, d, rank, widths, corners, c->diag);
+}
+
 static void put_pieces(call *c, const dv_piece *p, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

@@ -59,6 +59,22 @@ dv_status dv_darray_idle(const dv_darray *a, dv_diag *diag)
                    "the array's halo is under way: wait for it first");
 }
 
+// The bytes of the widths of a halo that differ between ranks.
+static size_t widths_bytes(const dv_dist *d)
+{
+    return (size_t)(dv_dist_n_ranks(d) * d->n_dims * 2) * sizeof(int64_t);
+}
+
+dv_status dv_darray_complete(const dv_darray *a, dv_diag *diag)
+{
+    if (!a->partial)
+        return DV_OK;
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                   "the array is a repartition in which the box of a rank "
+                   "leaves out elements that the rank owns: only the array it "
+                   "was made from has them all");
+}
+
 uint64_t dv_darray_hash(const dv_darray *a, uint64_t h)
 {
     const dv_dist *d = &a->dist;
@@ -67,6 +83,9 @@ uint64_t dv_darray_hash(const dv_darray *a, uint64_t h)
     h = dv_hash(h, &d->n_axes, sizeof d->n_axes);
     h = dv_hash(h, d->grid, (size_t)d->n_axes * sizeof *d->grid);
     h = dv_hash(h, &a->halo.corners, sizeof a->halo.corners);
+    h = dv_hash(h, &a->partial, sizeof a->partial);
+    if (a->halo.widths)
+        h = dv_hash(h, a->halo.widths, widths_bytes(d));
     for (int i = 0; i < d->n_dims; i++) {
         h = dv_hash(h, &d->shape[i], sizeof d->shape[i]);
         h = dv_hash(h, &d->axis[i], sizeof d->axis[i]);
@@ -78,6 +97,20 @@ uint64_t dv_darray_hash(const dv_darray *a, uint64_t h)
                         (size_t)(d->grid[d->axis[i]] + 1) * sizeof(int64_t));
     }
     return h;
+}
+
+// Copies the widths of the halo into the array's arena.
+static int copy_widths(dv_darray *a)
+{
+    if (!a->halo.widths)
+        return 1;
+    size_t bytes = widths_bytes(&a->dist);
+    int64_t *copy = dv_arena_alloc(&a->arena, bytes, 1);
+    if (!copy)
+        return 0;
+    memcpy(copy, a->halo.widths, bytes);
+    a->halo.widths = copy;
+    return 1;
 }
 
 // Copies starts[], which holds the begin of every rank's part of a dim, into
@@ -103,12 +136,17 @@ static int copy_starts(dv_darray *a)
     return 1;
 }
 
-static dv_box widen(const dv_dist *d, const dv_box *own, const dv_halo *h)
+static dv_box widen(const dv_dist *d, const dv_box *own, const dv_halo *h,
+                    int64_t rank)
 {
     dv_box b = *own;
-    for (int i = 0; i < b.n_dims && !dv_box_empty(own); i++)
-        b.dim[i] =
-            dv_range_widen(own->dim[i], h->before[i], h->after[i], d->shape[i]);
+    for (int i = 0; i < b.n_dims && !dv_box_empty(own); i++) {
+        const int64_t *w = h->widths;
+        if (w)
+            w += (rank * b.n_dims + i) * 2;
+        b.dim[i] = dv_range_widen(own->dim[i], w ? w[0] : h->before[i],
+                                  w ? w[1] : h->after[i], d->shape[i]);
+    }
     return b;
 }
 
@@ -138,9 +176,12 @@ static dv_status get_memory(dv_darray *a, void *data, const int64_t *strides,
     return DV_OK;
 }
 
-dv_status dv_darray_make(dv_darray **out, dv_team_link *p, dv_elem type,
-                         const dv_dist *d, const dv_halo *halo, void *data,
-                         const int64_t *strides, dv_diag *diag)
+// Creates an array whose memory is the box `local`, or, if that is NULL, the
+// own box with its halo.
+static dv_status make_array(dv_darray **out, dv_team_link *p, dv_elem type,
+                            const dv_dist *d, const dv_halo *halo,
+                            const dv_box *local, void *data,
+                            const int64_t *strides, dv_diag *diag)
 {
     dv_arena arena = {0};
     dv_darray *a = DV_NEW(&arena, dv_darray, 1);
@@ -153,14 +194,29 @@ dv_status dv_darray_make(dv_darray **out, dv_team_link *p, dv_elem type,
     if (halo)
         a->halo = *halo;
     a->own = dv_dist_own(d, p->comm->rank);
-    a->mem.box = widen(d, &a->own, &a->halo);
-    dv_status st =
-        copy_starts(a) ? get_memory(a, data, strides, diag) : dv_nomem(diag);
+    a->mem.box = local ? *local : widen(d, &a->own, &a->halo, p->comm->rank);
+    dv_status st = copy_starts(a) && copy_widths(a)
+                       ? get_memory(a, data, strides, diag)
+                       : dv_nomem(diag);
     if (st == DV_OK)
         *out = a;
     else
         dv_darray_destroy(a);
     return st;
+}
+
+dv_status dv_darray_make(dv_darray **out, dv_team_link *p, dv_elem type,
+                         const dv_dist *d, const dv_halo *halo, void *data,
+                         const int64_t *strides, dv_diag *diag)
+{
+    return make_array(out, p, type, d, halo, NULL, data, strides, diag);
+}
+
+dv_status dv_darray_make_box(dv_darray **out, dv_team_link *p, dv_elem type,
+                             const dv_dist *d, const dv_halo *halo,
+                             const dv_box *local, dv_diag *diag)
+{
+    return make_array(out, p, type, d, halo, local, NULL, NULL, diag);
 }
 
 void dv_darray_destroy(dv_darray *a)
@@ -194,12 +250,15 @@ static dv_status check_call(const dv_team_link *p, dv_elem type,
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "an array over %" PRId64 " ranks on a team of %" PRId64,
                        dv_dist_n_ranks(d), p->comm->size);
-    for (int i = 0; i < d->n_dims; i++) {
-        if (h && (h->before[i] < 0 || h->after[i] < 0))
+    int64_t n = h && h->widths ? p->comm->size * d->n_dims : d->n_dims;
+    for (int64_t i = 0; h && i < n; i++) {
+        int64_t before = h->widths ? h->widths[2 * i] : h->before[i];
+        int64_t after = h->widths ? h->widths[2 * i + 1] : h->after[i];
+        if (before < 0 || after < 0)
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                            "a halo of %" PRId64 " before and %" PRId64
                            " after: a width is 0 or more",
-                           h->before[i], h->after[i]);
+                           before, after);
     }
     return DV_OK;
 }

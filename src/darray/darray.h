@@ -19,6 +19,7 @@
 //   fill.c      fills arrays with values computed from the index
 //   messages.c  copies boxes between memories and sends them as messages
 //   move.c      copies, redistributes, gathers and scatters; exchanges halos
+//   boxes.c     gives every rank the elements of a box of its own choice
 //   reduce.c    reduces arrays over any dims
 //   reshape.c   copies an array into one of another shape, in row-major order
 #ifndef DV_DARRAY_H
@@ -130,6 +131,9 @@ struct dv_darray {
     dv_transfer
         *halo_transfer; // messages of the halo exchange, created on first use
     int is_view;
+    // The box of some rank leaves out elements that the rank owns, so that
+    // other ranks cannot get them (dv_darray_repartition).
+    int partial;
     dv_arena arena; // all memory of this array, including this struct
 };
 
@@ -140,6 +144,8 @@ int64_t dv_darray_bytes(const dv_darray *a); // bytes of one element
 // Returns DV_OK if the array may be written now, or DV_E_USAGE if a halo
 // exchange was started and not yet waited for.
 dv_status dv_darray_idle(const dv_darray *a, dv_diag *diag);
+// Fails if a rank lacks elements of the array that it owns.
+dv_status dv_darray_complete(const dv_darray *a, dv_diag *diag);
 // Checks that `to` may be written, and that the arrays have one team and one
 // element type.
 dv_status dv_darray_check_pair(const dv_darray *to, const dv_darray *from,
@@ -149,4 +155,8 @@ dv_status dv_darray_check_pair(const dv_darray *to, const dv_darray *from,
 dv_status dv_darray_make(dv_darray **out, dv_team_link *p, dv_elem type,
                          const dv_dist *d, const dv_halo *halo, void *data,
                          const int64_t *strides, dv_diag *diag);
+// The same for an array whose memory on this rank is the box `local`.
+dv_status dv_darray_make_box(dv_darray **out, dv_team_link *p, dv_elem type,
+                             const dv_dist *d, const dv_halo *halo,
+                             const dv_box *local, dv_diag *diag);
 #endif

@@ -24,6 +24,8 @@ dv_status dv_darray_check_pair(const dv_darray *to, const dv_darray *from,
                                dv_diag *diag)
 {
     DV_TRY(dv_darray_idle(to, diag));
+    DV_TRY(dv_darray_complete(to, diag));
+    DV_TRY(dv_darray_complete(from, diag));
     if (to->link != from->link)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the two arrays are on different teams");
@@ -183,6 +185,7 @@ static dv_status check_whole(const dv_darray *a, int64_t root, const char *what,
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "rank %" PRId64 " of a team of %" PRId64, root,
                        a->link->comm->size);
+    DV_TRY(dv_darray_complete(a, diag));
     uint64_t h = dv_hash(dv_darray_hash(a, DV_HASH), &root, sizeof root);
     return dv_team_check_same(a->link, what, h, diag);
 }
@@ -288,8 +291,12 @@ static dv_status make_halo_transfer(dv_darray *a, dv_diag *diag)
     dv_exchange *e = NULL;
     dv_team_link *p = a->link;
     dv_diag *mine = dv_diag_create();
-    dv_status st = dv_dist_halo(&e, &a->dist, p->comm->rank, a->halo.before,
-                                a->halo.after, a->halo.corners, mine);
+    const dv_halo *h = &a->halo;
+    dv_status st = h->widths
+                       ? dv_dist_halo_each(&e, &a->dist, p->comm->rank,
+                                           h->widths, h->corners, mine)
+                       : dv_dist_halo(&e, &a->dist, p->comm->rank, h->before,
+                                      h->after, h->corners, mine);
     st = dv_team_agree(p, st, mine, diag);
     if (st == DV_OK)
         st = dv_transfer_create(&a->halo_transfer, p,
@@ -306,6 +313,7 @@ dv_status dv_darray_halo_start(dv_darray *a, dv_diag *diag)
     if (a->is_view)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "a view has no halo of its own: update the array's");
+    DV_TRY(dv_darray_complete(a, diag));
     DV_TRY(dv_team_check_same(a->link, "halo of an array",
                               dv_darray_hash(a, DV_HASH), diag));
     if (!a->halo_transfer)

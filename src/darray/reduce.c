@@ -386,6 +386,7 @@ static dv_status check_call(job *j, const int *over, dv_diag *diag)
 {
     const dv_dist *d = &j->a->dist;
     int64_t n_in = 1, n_out = 1;
+    DV_TRY(dv_darray_complete(j->a, diag));
     if ((int)j->op < 0 || j->op > DV_STD)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "there is no reduction %d",
                        (int)j->op);

@@ -110,6 +110,7 @@ static dv_status make_exchange(dv_exchange **out, const dv_dist *d,
 typedef struct halo {
     const dv_dist *d;
     const int64_t *before, *after;
+    const int64_t *widths; // of each rank, or NULL: before and after hold
     int corners;
 } halo;
 
@@ -127,15 +128,47 @@ static int halo_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
     if (dv_box_empty(&own))
         return 1;
     for (int i = 0; i < own.n_dims; i++) {
+        const int64_t *w = h->widths;
+        if (w)
+            w += (rank * own.n_dims + i) * 2;
         if (!h->corners)
             wide = own;
-        wide.dim[i] = dv_range_widen(own.dim[i], h->before[i], h->after[i],
-                                     h->d->shape[i]);
+        wide.dim[i] = dv_range_widen(own.dim[i], w ? w[0] : h->before[i],
+                                     w ? w[1] : h->after[i], h->d->shape[i]);
         if (!h->corners && !dv_boxes_add(out, &wide, arena))
             return 0;
     }
     return (!h->corners || dv_boxes_push(out, &wide, arena)) &&
            dv_boxes_subtract(out, &own, arena);
+}
+
+static dv_status check_widths(int64_t before, int64_t after, dv_diag *diag)
+{
+    if (before >= 0 && after >= 0)
+        return DV_OK;
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                   "a halo of %" PRId64 " before and %" PRId64
+                   " after: a width is 0 or more",
+                   before, after);
+}
+
+// `before` and `after` are the largest widths of any rank.
+static dv_status halo_exchange(dv_exchange **out, int64_t rank, halo *h,
+                               dv_diag *diag)
+{
+    const dv_dist *d = h->d;
+    dv_box own = dv_dist_own(d, rank);
+    receivers among = all_of(d);
+    // Rank s needs elements of this rank if its part overlaps this rank's box
+    // widened by `after` on the low side and `before` on the high side.
+    for (int i = 0; i < d->n_dims; i++)
+        if (d->axis[i] >= 0)
+            dv_dist_coords(d, i,
+                           dv_range_widen(own.dim[i], h->after[i], h->before[i],
+                                          d->shape[i]),
+                           &among.at.first[d->axis[i]],
+                           &among.at.end[d->axis[i]]);
+    return make_exchange(out, d, rank, &among, halo_need, h, diag);
 }
 
 dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
@@ -144,23 +177,25 @@ dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
 {
     DV_TRY(check_rank(d, rank, diag));
     for (int i = 0; i < d->n_dims; i++)
-        if (before[i] < 0 || after[i] < 0)
-            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                           "a halo of %" PRId64 " before and %" PRId64
-                           " after: a width is 0 or more",
-                           before[i], after[i]);
-    halo h = {d, before, after, corners};
-    dv_box own = dv_dist_own(d, rank);
-    receivers among = all_of(d);
-    // Rank s needs elements of this rank if its part overlaps this rank's box
-    // widened by `after` on the low side and `before` on the high side.
-    for (int i = 0; i < d->n_dims; i++)
-        if (d->axis[i] >= 0)
-            dv_dist_coords(
-                d, i,
-                dv_range_widen(own.dim[i], after[i], before[i], d->shape[i]),
-                &among.at.first[d->axis[i]], &among.at.end[d->axis[i]]);
-    return make_exchange(out, d, rank, &among, halo_need, &h, diag);
+        DV_TRY(check_widths(before[i], after[i], diag));
+    halo h = {d, before, after, NULL, corners};
+    return halo_exchange(out, rank, &h, diag);
+}
+
+dv_status dv_dist_halo_each(dv_exchange **out, const dv_dist *d, int64_t rank,
+                            const int64_t *widths, int corners, dv_diag *diag)
+{
+    int64_t before[DV_MAX_DIMS] = {0}, after[DV_MAX_DIMS] = {0};
+    DV_TRY(check_rank(d, rank, diag));
+    for (int64_t r = 0; r < dv_dist_n_ranks(d); r++)
+        for (int i = 0; i < d->n_dims; i++) {
+            const int64_t *w = widths + (r * d->n_dims + i) * 2;
+            DV_TRY(check_widths(w[0], w[1], diag));
+            before[i] = dv_max_i64(before[i], w[0]);
+            after[i] = dv_max_i64(after[i], w[1]);
+        }
+    halo h = {d, before, after, widths, corners};
+    return halo_exchange(out, rank, &h, diag);
 }
 
 typedef struct move {

@@ -369,6 +369,105 @@ static void case_halo(tester *t)
     dv_darray_destroy(a);
 }
 
+// Other widths on every rank and side, which all ranks know.
+static void case_widths(tester *t)
+{
+    static _Thread_local int64_t widths[64 * MAX_DIMS * 2];
+    static _Thread_local plain w;
+    int64_t shape[MAX_DIMS], at[MAX_DIMS], before = sent(t), wrong = 0,
+                                           n_in = 0;
+    int n = random_shape(t, shape);
+    make_plain(&w, random_type(t), n, shape);
+    for (int64_t i = 0; i < dv_team_size(t->p) * n * 2; i++)
+        widths[i] = pick(&t->layout, pick(&t->layout, 2) ? 3 : 12);
+    dv_halo h = {.corners = (int)pick(&t->layout, 2), .widths = widths};
+    dv_darray *a = new_array(t, &w, &h);
+    if (!a)
+        return;
+    dv_halo mine = {.corners = h.corners};
+    for (int d = 0; d < n; d++) {
+        mine.before[d] = widths[(dv_team_rank(t->p) * n + d) * 2];
+        mine.after[d] = widths[(dv_team_rank(t->p) * n + d) * 2 + 1];
+    }
+    dv_box own = dv_darray_own(a), in = dv_darray_local(a);
+    memset(widths, 0, sizeof widths); // the array has a copy
+    EXPECT(t, !dv_darray_halo(a, t->diag));
+    for (int64_t i = 0; i < w.n; i++) {
+        coords_of(shape, n, i, at);
+        int out = beyond(&own, &mine, at);
+        n_in += out >= 0;
+        if (out < 0 || (out > 1 && !h.corners))
+            continue;
+        wrong += memcmp(elem_at(a, at), w.data + i * bytes_of(w.type),
+                        (size_t)bytes_of(w.type)) != 0;
+        before += out > 0 ? bytes_of(w.type) : 0;
+    }
+    EXPECT(t, wrong == 0);
+    EXPECT(t, n_in == dv_box_elems(&in));
+    EXPECT(t, team_sum(t, sent(t) - before) == 0);
+    expect_same(t, a, &w);
+    dv_darray_destroy(a);
+}
+
+// Another box on every rank, which the other ranks do not know.
+static void case_repartition(tester *t)
+{
+    static _Thread_local plain w;
+    int64_t shape[MAX_DIMS], at[MAX_DIMS], wrong = 0, lacks = 0;
+    int n = random_shape(t, shape), grow = (int)pick(&t->what, 2);
+    make_plain(&w, random_type(t), n, shape);
+    dv_darray *a = new_array(t, &w, NULL), *b = NULL;
+    if (!a)
+        return;
+    int64_t b0 = sent(t);
+    dv_box own = dv_darray_own(a), box = own;
+    uint64_t mine = t->layout + 977 * (uint64_t)dv_team_rank(t->p);
+    for (int d = 0; d < n; d++) {
+        // Either what the rank owns and more, or any box.
+        int64_t off =
+            grow ? pick(&mine, own.dim[d].off + 1) : pick(&mine, shape[d] + 1);
+        int64_t end = grow ? own.dim[d].off + own.dim[d].size : off;
+        if (grow && dv_box_empty(&own))
+            break;
+        box.dim[d] =
+            (dv_range){off, end - off + pick(&mine, shape[d] - end + 1)};
+    }
+    EXPECT(t, !dv_darray_repartition(&b, a, &box, t->diag));
+    if (b) {
+        dv_box in = dv_darray_local(b), has = dv_darray_own(b);
+        EXPECT(t, !memcmp(&in, &box, sizeof box) || dv_box_empty(&box));
+        for (int64_t i = 0; i < w.n; i++) {
+            coords_of(shape, n, i, at);
+            if (!in_box(&box, at))
+                continue;
+            lacks += !in_box(&own, at);
+            wrong += in_box(&own, at) != in_box(&has, at);
+            wrong += memcmp(elem_at(b, at), w.data + i * bytes_of(w.type),
+                            (size_t)bytes_of(w.type)) != 0;
+        }
+        EXPECT(t, wrong == 0);
+        for (int d = 0; d < n; d++) {
+            dv_range part[3];
+            dv_darray_parts(b, d, part);
+            EXPECT(t, part[0].size >= 0 && part[2].size >= 0);
+        }
+        // Where no rank lacks what it owns, the rest is a halo, which can be
+        // updated; otherwise calls that read from other ranks are refused.
+        int64_t moved = sent(t) - b0 - lacks * bytes_of(w.type);
+        EXPECT(t, team_sum(t, moved) == 0);
+        if (grow) {
+            EXPECT(t, !dv_darray_halo(b, t->diag));
+            expect_same(t, b, &w);
+        } else if (b->partial) {
+            EXPECT(t, dv_darray_halo(b, NULL) == DV_E_USAGE);
+            EXPECT(t, dv_darray_copy(a, b, NULL) == DV_E_USAGE);
+            EXPECT(t, dv_darray_gather(b, -1, w.data, NULL) == DV_E_USAGE);
+        }
+    }
+    dv_darray_destroy(b);
+    dv_darray_destroy(a);
+}
+
 // -- Copies ----------------------------------------------------------------
 
 static dv_slice random_slice(tester *t, int64_t n, int64_t size, int64_t stride)
@@ -827,6 +926,8 @@ uint64_t array_case(dv_team_link *p, uint64_t seed, int turns, int *bad,
     for (int i = 0; i < turns; i++) {
         case_boxes(&t);
         case_halo(&t);
+        case_widths(&t);
+        case_repartition(&t);
         case_copy(&t, 0);
         case_copy(&t, 1);
         case_permute(&t);

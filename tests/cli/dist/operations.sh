@@ -18,7 +18,7 @@ while IFS= read -r line; do
     n=$((n + 1))
     [ "$got" = "$want" ] || complain "dist $call: $got, not $want"
 done <"$source/tests/vectors/dist.txt"
-[ "$n" = 150 ] || complain "$n vectors, not 132 and 18 of our own"
+[ "$n" = 151 ] || complain "$n vectors, not 132 and 19 of our own"
 
 # Wrong calls exit with 2.
 wrong() {
@@ -54,6 +54,8 @@ wrong 'owned has 1 lists, 2 are needed' "$divvy" dist repartition_default gshape
 wrong 'slices has 2 numbers, 3 are needed' "$divvy" dist local_core_chain gshape=8 nprocs=2 dest_slice=0,8,1 slices=0,8
 wrong "corners takes true or false, not 'maybe'" "$divvy" dist halo gshape=8 grid=2 rank=0 before=1 after=1 corners=maybe
 wrong 'dtype f8 is not known' "$divvy" dist arange start=0 stop=4 step=1 nprocs=2 dtype=f8
+wrong 'before has 2 lists: one for all ranks, or 3' "$divvy" dist halo gshape=9 grid=3 rank=0 'before=1;1' 'after=1;1'
+wrong 'before has 1 lists, after 3' "$divvy" dist halo gshape=9 grid=3 rank=0 before=1 'after=1;1;1'
 # No dim of a shape is left without an answer.
 expect 1 'a slice of 1 dims, gshape has 2' "$divvy" dist local_target_of_slice gshape=8,8 nprocs=2 offsets=1 sizes=2 strides=1
 expect 1 'local_core_chain answers for one; local_core answers for every dim' "$divvy" dist local_core_chain gshape=512,512 nprocs=3 dest_slice=2,508,1 slices=0,508,1

@@ -55,8 +55,8 @@ static void refuse(dv_team_link *p, int *bad)
     dv_slice over = {8, 3, 2}, back = {0, 3, -1}, none = {12, 0, 1};
     dv_box box = {2, {{0, 1}, {0, 1}}};
     int axis = 1;
-    dv_diag *diag[16];
-    for (int i = 0; i < 16; i++)
+    dv_diag *diag[20];
+    for (int i = 0; i < 20; i++)
         diag[i] = dv_diag_create();
     *bad += dv_darray_create(&a, p, DV_ELEM_F64, &d, NULL, NULL) != DV_OK;
     *bad += dv_darray_create(&b, p, DV_ELEM_I32, &d, NULL, NULL) != DV_OK;
@@ -86,6 +86,13 @@ static void refuse(dv_team_link *p, int *bad)
            "no memory is given for 12 elements");
     REFUSE(dv_darray_get(a, &box, 0, x, diag[k]), DV_E_SHAPE,
            "a box of 2 dims");
+    box = (dv_box){1, {{8, 5}}};
+    REFUSE(dv_darray_repartition(&v, a, &box, diag[k]), DV_E_BOUNDS,
+           "no box of 5 from 8");
+    h.widths = (int64_t[8]){0, 1, 2, 3, 4, -5, -6, -7};
+    if (size == 4)
+        REFUSE(dv_darray_create(&v, p, DV_ELEM_F64, &d, &h, diag[k]),
+               DV_E_USAGE, "and -5 after");
     REFUSE(dv_darray_reduce(&v, a, (dv_reduction)9, NULL, 0, diag[k]),
            DV_E_USAGE, "no reduction 9");
     REFUSE(dv_darray_halo_wait(a, diag[k]), DV_E_USAGE, "under way");
@@ -94,7 +101,7 @@ static void refuse(dv_team_link *p, int *bad)
     *bad += dv_darray_view(&v, a, &none, NULL) != DV_OK;
     *bad += dv_darray_halo(v, diag[k]) != DV_E_USAGE;
     *bad += dv_darray_copy(v, a, diag[k + 1]) != DV_E_SHAPE;
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 20; i++)
         dv_diag_destroy(diag[i]);
     dv_darray_destroy(v);
     dv_darray_destroy(a);
@@ -129,7 +136,7 @@ static dv_status do_odd(void *user, dv_team_link *p, dv_diag *diag)
     int *bad = &((int *)user)[dv_team_rank(p)];
     int64_t shape[2] = {5, 3};
     dv_dist d = dv_dist_rows(2, shape, dv_team_size(p));
-    dv_halo h = {{1, 1}, {1, 1}, 1};
+    dv_halo h = {.before = {1, 1}, .after = {1, 1}, .corners = 1};
     dv_slice every[2] = {{0, 5, 1}, {0, 3, 1}};
     dv_slice far[2] = {{2, 1, INT64_MAX}, {0, 2, 2}};
     dv_slice on[2] = {{0, 1, INT64_MAX / 2}, {1, 1, INT64_MAX}};
@@ -296,11 +303,13 @@ static dv_status do_little(void *user, dv_team_link *p, dv_diag *diag)
     (void)user;
     int64_t shape[2] = {7, 5}, size = dv_team_size(p), out[35];
     dv_dist rows = dv_dist_rows(2, shape, size), cols = rows;
-    dv_halo h = {{1, 1}, {1, 1}, 1};
+    dv_halo h = {.before = {1, 1}, .after = {1, 1}, .corners = 1};
     dv_darray *a = NULL, *b = NULL, *s = NULL, *m = NULL;
     dv_team_link *half = NULL;
     cols.axis[0] = -1, cols.axis[1] = 0;
     dv_box box = {2, {{1, 3}, {2, 2}}};
+    dv_box part = {2, {{dv_team_rank(p), 4}, {0, 5}}};
+    dv_darray *r = NULL;
     dv_status st = dv_darray_create(&a, p, DV_ELEM_I64, &rows, &h, diag);
     if (!st)
         st = dv_darray_halo(a, diag);
@@ -309,6 +318,8 @@ static dv_status do_little(void *user, dv_team_link *p, dv_diag *diag)
     if (!st)
         st = dv_darray_copy(a, b, diag);
     if (!st)
+        st = dv_darray_repartition(&r, a, &part, diag);
+    if (!st)
         st = dv_darray_get(b, &box, 0, out, diag);
     if (!st)
         st = dv_darray_reduce(&s, b, DV_SUM, NULL, 0, diag);
@@ -316,6 +327,7 @@ static dv_status do_little(void *user, dv_team_link *p, dv_diag *diag)
         st = dv_darray_reduce(&m, b, DV_VAR, (int[]){0, 1}, 0, diag);
     if (!st)
         st = dv_team_split(&half, p, dv_team_rank(p) % 2, diag);
+    dv_darray_destroy(r);
     dv_darray_destroy(m);
     dv_darray_destroy(s);
     dv_darray_destroy(b);

@@ -98,7 +98,7 @@ static dv_darray *new_rows(dv_team_link *p, dv_elem type, int64_t n)
 static void rank_move_with_halo(dv_team_link *p, atomic_int *bad)
 {
     int64_t shape[2] = {11, 7};
-    dv_halo h = {{2, 3}, {1, 2}, 1};
+    dv_halo h = {.before = {2, 3}, .after = {1, 2}, .corners = 1};
     double got[77];
     dv_darray *a = new_grid(p, shape, &h), *b = NULL, *c = NULL;
     dv_dist rows = dv_dist_rows(2, shape, dv_team_size(p));
@@ -122,7 +122,7 @@ TEST(bug_move_with_halo)
 static void rank_view_of_other_dims(dv_team_link *p, atomic_int *bad)
 {
     int64_t shape[2] = {6, 12};
-    dv_halo h = {{1, 1}, {1, 1}, 0};
+    dv_halo h = {.before = {1, 1}, .after = {1, 1}, .corners = 0};
     dv_box box = {2, {{2, 3}, {5, 6}}};
     double got[18] = {0};
     dv_darray *a = new_grid(p, shape, &h);
@@ -185,7 +185,7 @@ TEST(bug_view_forgets_shape)
 static void rank_two_under_way(dv_team_link *p, atomic_int *bad)
 {
     int64_t small[2] = {9, 4}, large[2] = {13, 10}, *shape[2] = {small, large};
-    dv_halo h = {{1, 1}, {1, 1}, 1};
+    dv_halo h = {.before = {1, 1}, .after = {1, 1}, .corners = 1};
     dv_darray *a[2] = {new_grid(p, small, &h), new_grid(p, large, &h)};
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 2; i++)
@@ -220,7 +220,7 @@ static void rank_team_ignored(dv_team_link *p, atomic_int *bad)
     int64_t colour = dv_team_rank(p) % 2, rows = colour ? 5 : 9;
     int64_t shape[2] = {rows, 6};
     dv_team_link *half = NULL;
-    dv_halo h = {{1, 1}, {1, 1}, 0};
+    dv_halo h = {.before = {1, 1}, .after = {1, 1}, .corners = 0};
     WANT(!dv_team_split(&half, p, colour, NULL));
     int64_t n = dv_team_size(p);
     WANT(dv_team_size(half) == (colour ? n / 2 : (n + 1) / 2));
@@ -495,7 +495,7 @@ static void rank_sixteen_bits(dv_team_link *p, atomic_int *bad)
 {
     int16_t got[9];
     dv_darray *a = new_rows(p, DV_ELEM_I16, 9), *s = NULL, *b = NULL;
-    dv_halo h = {{2}, {1}, 0};
+    dv_halo h = {.before = {2}, .after = {1}, .corners = 0};
     WANT(a && !dv_darray_arange(a, -32768, 8000, NULL));
     WANT(!dv_darray_move(&b, a, dv_darray_dist(a), &h, NULL));
     WANT(!dv_darray_gather(b, -1, got, NULL));
