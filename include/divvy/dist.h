@@ -536,6 +536,41 @@ DV_API dv_status dv_darray_halo(dv_darray *a, dv_diag *diag);
 DV_API dv_status dv_darray_halo_start(dv_darray *a, dv_diag *diag);
 DV_API dv_status dv_darray_halo_wait(dv_darray *a, dv_diag *diag);
 
+// -- Functions of elements ---------------------------------------------------
+//
+// A function has the name that the Python array API gives it: "add", "exp",
+// "where" (docs/arrays.md lists them). Operands broadcast: dims are matched
+// from the last one, and a dim of size 1 or none stands for any size. They are
+// computed by the kernels of programs, in f64 if a type has 64 bits, else in
+// f32; the bits do not depend on the team.
+
+// Sets the elements of `to`, an array or a view, to a function of those of the
+// operands, whose types must be those that dv_elementwise_type accepts. Each
+// rank computes the elements of `to` that it owns. What it lacks is sent, while
+// it computes the elements for which it owns all operands. `to` may share
+// memory with operands; halos of `to` are not updated. Collective.
+DV_API dv_status dv_darray_apply(dv_darray *to, const char *function,
+                                 const dv_darray *const *operands,
+                                 int n_operands, dv_diag *diag);
+// Creates an array for the result, distributed like the operands: each of its
+// dims is cut like that of the first operand that has its size. Collective.
+DV_API dv_status dv_darray_compute(dv_darray **out, const char *function,
+                                   const dv_darray *const *operands,
+                                   int n_operands, dv_diag *diag);
+// Creates an array with the elements of `a` converted to another type, as the
+// language converts what it stores: floats become integers without their
+// fraction, wide integers keep their low bits. Collective.
+DV_API dv_status dv_darray_cast(dv_darray **out, const dv_darray *a,
+                                dv_elem type, dv_diag *diag);
+// Gets the type of a function's result for operands of these types, or fails
+// with the reason why it has none. Operands of one kind (signed and unsigned
+// integers, floats) give the wider type; no other types are mixed.
+DV_API dv_status dv_elementwise_type(dv_elem *out, const char *function,
+                                     const dv_elem *types, int n_operands,
+                                     dv_diag *diag);
+// Returns the name of function i, or NULL past the last.
+DV_API const char *dv_elementwise_name(int i);
+
 // -- Reductions of an array over some of its dims ----------------------------
 
 typedef enum dv_reduction {

@@ -20,6 +20,9 @@
 //   messages.c  copies boxes between memories and sends them as messages
 //   move.c      copies, redistributes, gathers and scatters; exchanges halos
 //   boxes.c     gives every rank the elements of a box of its own choice
+//   apply.c     functions of elements, computed while messages travel
+//   function.[ch] which functions there are, and the programs that compute them
+//   function.def  the functions, with their types and expressions
 //   reduce.c    reduces arrays over any dims
 //   reshape.c   copies an array into one of another shape, in row-major order
 #ifndef DV_DARRAY_H
@@ -40,7 +43,11 @@ struct dv_team_link {
     // that they match messages of the same exchange.
     int32_t n_message_sets;
     int64_t sent_bytes, sent_messages;
+    // Plans and kernels of functions of elements, made on first use.
+    struct dv_function_cache *functions;
 };
+typedef struct dv_function_cache dv_function_cache; // function.c
+void dv_function_cache_free(dv_function_cache *c);
 
 int32_t dv_team_new_exchange(dv_team_link *p); // returns a new exchange number
 // Checks that all ranks are about to make the same collective call `what` with

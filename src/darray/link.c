@@ -90,6 +90,7 @@ void dv_team_destroy(dv_team_link *p)
 {
     if (!p)
         return;
+    dv_function_cache_free(p->functions);
     if (!p->local)
         dv_mpi_destroy(p->comm);
     else if (p->leaves)
@@ -245,8 +246,10 @@ dv_status dv_team_local(int64_t n,
                         .diag = dv_diag_create()};
     if (w)
         st = run_all(w, n, diag);
-    for (int64_t i = 0; w && i < n; i++)
+    for (int64_t i = 0; w && i < n; i++) {
         dv_diag_destroy(w[i].diag);
+        dv_function_cache_free(w[i].link.functions);
+    }
     dv_release(w);
     dv_local_destroy(team);
     return st;

@@ -899,6 +899,45 @@ static void case_reduce(tester *t)
     dv_darray_destroy(a);
 }
 
+// A function of two arrays in any layouts, one of which may broadcast, written
+// to an array in a third layout.
+static void case_function(tester *t)
+{
+    static _Thread_local plain x, y, w;
+    int64_t shape[2] = {4 + pick(&t->what, 4), 3 + pick(&t->what, 4)};
+    int64_t thin[2] = {pick(&t->what, 2) ? shape[0] : 1,
+                       pick(&t->what, 2) ? shape[1] : 1};
+    make_plain(&x, DV_ELEM_I32, 2, shape);
+    make_plain(&y, DV_ELEM_I32, 2, thin);
+    make_plain(&w, DV_ELEM_I32, 2, shape);
+    for (int64_t i = 0; i < w.n; i++) {
+        int64_t at[2], v, u;
+        coords_of(shape, 2, i, at);
+        for (int d = 0; d < 2; d++)
+            at[d] = thin[d] == 1 ? 0 : at[d];
+        dv_elem_load(w.type, x.data + i * 4, 0, 1, &v);
+        dv_elem_load(w.type, y.data + flat_of(thin, 2, at) * 4, 0, 1, &u);
+        v = v * 3 - u;
+        dv_elem_store(w.type, w.data + i * 4, 0, 1, &v);
+        v += u;
+        dv_elem_store(w.type, x.data + i * 4, 0, 1, &v);
+    }
+    dv_darray *a = new_array(t, &x, NULL), *b = new_array(t, &y, NULL);
+    dv_darray *to = new_array(t, &w, NULL), *made = NULL;
+    if (!a || !b || !to)
+        return;
+    const dv_darray *const in[] = {a, b};
+    EXPECT(t, !dv_darray_apply(to, "subtract", in, 2, t->diag));
+    expect_same(t, to, &w);
+    EXPECT(t, !dv_darray_compute(&made, "subtract", in, 2, t->diag));
+    if (made)
+        expect_same(t, made, &w);
+    dv_darray_destroy(made);
+    dv_darray_destroy(to);
+    dv_darray_destroy(b);
+    dv_darray_destroy(a);
+}
+
 // -- All of it -------------------------------------------------------------
 
 static void case_scalar(tester *t)
@@ -939,6 +978,8 @@ uint64_t array_case(dv_team_link *p, uint64_t seed, int turns, int *bad,
         case_adopt(&t);
         case_reduce(&t);
         case_scalar(&t);
+        if (i % 10 == 0) // plans take time
+            case_function(&t);
     }
     *bad += t.bad;
     return t.hash;
