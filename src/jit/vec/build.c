@@ -69,7 +69,7 @@ int32_t dv_vec_shift(dv_vec_build *b, dv_vop op, int32_t x, int bits)
 int32_t dv_vec_repair(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y,
                       int32_t result)
 {
-    return put(b, DV_V_REPAIR, x, y, result, fn);
+    return put(b, DV_V_REPAIR, x, y, result, (int32_t)fn);
 }
 
 int32_t dv_vec_bits(dv_vec_build *b, uint64_t bits)
