@@ -94,9 +94,14 @@ DV_API dv_term dv_build_access_else(dv_build *b, const char *tensor, int n,
 // with one argument negates.
 DV_API dv_term dv_build_apply(dv_build *b, const char *function, int n,
                               const dv_term *args);
-// Reduces over variables: "sum", "max", "min", "prod" or "mean".
+// Reduces over variables: "sum", "max", "min", "prod" or "mean"; "argmax",
+// "argmin", "topk" and "argtopk" take one variable.
 DV_API dv_term dv_build_reduce(dv_build *b, const char *reducer, dv_term body,
                                int n, const char *const *vars);
+// The same over terms: each is a name, or the comparison of a name with its
+// bound (k <= t).
+DV_API dv_term dv_build_reduce_over(dv_build *b, const char *reducer,
+                                    dv_term body, int n, const dv_term *over);
 
 // -- Statements, in order ----------------------------------------------------
 

@@ -427,6 +427,11 @@ static dv_status statement(dv_builder *b, dv_stmt *s, const dv_param *given,
     return dv_build_op(b, s);
 }
 
+dv_status dv_build_statement(dv_builder *b, dv_stmt *s)
+{
+    return statement(b, s, NULL, 0);
+}
+
 // Chooses the types of tensors computed from constants alone, which have no
 // type of their own: the widest float type of the inputs; for integer constants
 // of a program without float inputs, the widest integer type of the inputs; f32

@@ -23,6 +23,9 @@ typedef struct dv_builder {
     dv_dtype float_type, int_type;
     int in_dead_repeat; // 1 inside a `repeat 0`, whose statements never run
     const dv_counter *counters; // the innermost one; NULL: none
+    // Above 0 while statements are built that the text does not have, or has
+    // once; there are no warnings then.
+    int quiet;
 } dv_builder;
 
 dv_loc dv_build_at(const dv_builder *b, uint32_t off);
@@ -50,7 +53,11 @@ dv_status dv_counter_begin(dv_builder *b, const dv_stmt *s, dv_counter *c,
 dv_status dv_counter_end(dv_builder *b, const dv_counter *c);
 const dv_counter *dv_find_counter(const dv_builder *b, dv_str name);
 dv_node dv_counter_value(const dv_counter *c, const dv_node *use);
-// Resolves one assignment into an op (ir/build_op.c).
+// Finds a name for a tensor that no tensor of the text has: `name` if possible,
+// otherwise with a number. It is in the program's arena.
+dv_status dv_build_new_name(dv_builder *b, dv_str name, dv_str *out);
+// Resolves one statement, or one assignment into an op (ir/build_op.c).
+dv_status dv_build_statement(dv_builder *b, dv_stmt *s);
 dv_status dv_build_op(dv_builder *b, const dv_stmt *s);
 
 // A range of a variable inferred from an index of a tensor, and where that
@@ -73,6 +80,15 @@ typedef struct dv_binding {
     dv_range_place plain, derived, border;
 } dv_binding;
 
+// A use of topk or argtopk in the statement that is being resolved.
+typedef struct dv_top_use {
+    const dv_node *node;
+    int var;       // the variable that it reduces
+    int rank;      // the variable that says which of the largest operands
+    uint32_t vars; // mask of the other variables of the operand
+    dv_dtype type; // of the operand
+} dv_top_use;
+
 typedef struct dv_opbuild {
     dv_builder *b;
     const dv_stmt *s;
@@ -85,6 +101,8 @@ typedef struct dv_opbuild {
     int32_t n_reads, cap_reads;
     // Constants that become the last value of a variable; NULL: none.
     dv_expr *last[DV_MAX_VARS];
+    dv_top_use *tops;
+    int32_t n_tops, cap_tops;
 } dv_opbuild;
 
 // Fails with a message that consists of `name`, a name in the program's text,
@@ -112,4 +130,10 @@ dv_status dv_access_tensor(const dv_opbuild *o, const dv_node *n, int32_t *id);
 dv_status dv_access_make(dv_opbuild *o, const dv_node *n, int32_t tensor,
                          int border, dv_access *out);
 dv_status dv_access_read(dv_opbuild *o, const dv_node *n, int32_t *read);
+
+// topk and argtopk (ir/build_top.c). dv_top_add records a use, which reduces
+// the variable `var` over an operand of this type; dv_top_replace builds a
+// statement with such uses, whose ranges are known, as statements without them.
+dv_status dv_top_add(dv_opbuild *o, const dv_node *n, int var, dv_dtype type);
+dv_status dv_top_replace(dv_opbuild *o);
 #endif

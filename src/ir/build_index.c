@@ -7,6 +7,7 @@
 // a[N-1-i]); otherwise from dims that it indexes alone in reads with a border.
 #include "ir/build.h"
 #include "base/math.h"
+#include "lang/reduce.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -69,7 +70,8 @@ dv_status dv_bound_index(dv_opbuild *o, const dv_node *n, int alone)
         int is_param = dv_find_param(o->b, n->name) != NULL;
         if (!alone && is_param && !dv_bound_for(o->s, n->name))
             return DV_OK;
-        if (alone && is_param && o->s->update && !dv_bound_for(o->s, n->name))
+        if (alone && is_param && o->s->update && !o->b->quiet &&
+            !dv_bound_for(o->s, n->name))
             dv_warn(o->b->diag, "name", dv_build_at(o->b, n->off),
                     "%.*s is a variable here, not the param; write %.*s + 0 "
                     "for the param",
@@ -91,7 +93,7 @@ int dv_bound_reduced(const dv_node *n, dv_str name)
         return 0;
     for (uint32_t i = 0; i < n->n_args; i++) {
         if (n->kind == DV_NODE_REDUCE && i > 0 &&
-            dv_str_eq(n->args[i]->name, name))
+            dv_str_eq(dv_node_reduced(n, i)->name, name))
             return 1;
         if (dv_bound_reduced(n->args[i], name))
             return 1;

@@ -2,7 +2,9 @@
 // indices and ranges are resolved in build_index.c.
 #include "ir/build.h"
 #include "base/math.h"
+#include "lang/reduce.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,7 +74,7 @@ static void variable(dv_opbuild *o, const dv_node *n, int v, dv_expr *e)
     e->dtype = DV_I64;
     e->read = v;
     const dv_counter *c = dv_find_counter(o->b, n->name);
-    if (c || dv_find_param(o->b, n->name))
+    if (!o->b->quiet && (c || dv_find_param(o->b, n->name)))
         dv_warn(o->b->diag, "name", dv_build_at(o->b, n->off),
                 "%.*s is a variable here, not the %s; one of them needs "
                 "another name",
@@ -176,10 +178,6 @@ static dv_status arg_reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
     const dv_reducer_info *r = dv_reducer_get((dv_reducer)n->op);
     const dv_expr *x, *m;
     int v, w;
-    if (n->n_args != 2)
-        return dv_fail(o->b->diag, DV_E_SYNTAX, dv_build_at(o->b, n->off),
-                       "%s is over one variable, not %u", r->text,
-                       n->n_args - 1);
     if (dv_bound_find(o, n->args[1]->name) >= 0)
         return already_bound(o, n->args[1]);
     DV_TRY(dv_bound_add(o, n->args[1]->name, n->args[1]->off, 1));
@@ -231,21 +229,135 @@ static dv_status arg_reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
     return DV_OK;
 }
 
+// Fails unless the reducer is over one variable, without a bound.
+static dv_status one_variable(const dv_opbuild *o, const dv_node *n,
+                              const char *name)
+{
+    if (n->n_args != 2)
+        return dv_fail(o->b->diag, DV_E_SYNTAX, dv_build_at(o->b, n->off),
+                       "%s is over one variable, not %u", name, n->n_args - 1);
+    if (n->args[1]->kind == DV_NODE_NAME)
+        return DV_OK;
+    return dv_fail(o->b->diag, DV_E_SYNTAX, dv_build_at(o->b, n->args[1]->off),
+                   "%s takes no bound", name);
+}
+
+// Resolves the operand of topk or argtopk, and gives an expression of its type
+// that stands for the result until dv_top_replace.
+static dv_status top_reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
+{
+    int v = o->n_vars - 1;
+    const dv_expr *x;
+    DV_TRY(expression(o, n->args[0], &x));
+    o->vars[v].in_scope = 0;
+    if (x->dtype < 0)
+        return dv_fail(o->b->diag, DV_E_DTYPE, dv_build_at(o->b, n->off),
+                       "the operand is made of numbers alone");
+    *e = (dv_expr){.kind = DV_EXPR_REDUCE,
+                   .fn = DV_RED_MAX,
+                   .dtype = x->dtype,
+                   .n_args = 1,
+                   .off = n->off,
+                   .vars = UINT32_C(1) << v,
+                   .arg = {x}};
+    if (n->op == DV_RED_ARGTOPK)
+        *e = (dv_expr){
+            .kind = DV_EXPR_INDEX, .dtype = DV_I64, .off = n->off, .read = v};
+    return dv_top_add(o, n, v, (dv_dtype)x->dtype);
+}
+
+// Makes the value of this type that a reducer leaves out: its result for no
+// operands. Returns NULL if out of memory.
+static dv_expr *identity(dv_opbuild *o, dv_reducer red, int type, uint32_t off)
+{
+    double zero = dv_reducer_get(red)->zero;
+    dv_expr x = {.kind = DV_EXPR_CONST, .value = zero};
+    x.dtype =
+        type == DV_WEAK_FLOAT || isinf(zero) ? DV_WEAK_FLOAT : DV_WEAK_INT;
+    if (!isinf(zero) || type < 0 || dv_is_float((dv_dtype)type))
+        return new_expr(o, x, off);
+    // The least or greatest integer, which for 64 bits has no literal.
+    const dv_dtype_info *t = dv_dtype_get((dv_dtype)type);
+    x.dtype = DV_WEAK_INT;
+    if (t->size_bytes < 8) {
+        x.value = (double)(zero < 0 ? dv_int_least((dv_dtype)type)
+                                    : dv_int_most((dv_dtype)type));
+        return new_expr(o, x, off);
+    }
+    dv_expr factor = x, one = x;
+    x.value = -ldexp(1, 53);
+    factor.value = 1024;
+    one.value = -1;
+    dv_expr least = {.kind = DV_EXPR_APPLY,
+                     .fn = DV_FN_MUL,
+                     .n_args = 2,
+                     .arg = {new_expr(o, x, off), new_expr(o, factor, off)}};
+    if (!least.arg[0] || !least.arg[1])
+        return NULL;
+    if (zero < 0)
+        return new_expr(o, least, off);
+    dv_expr greatest = {
+        .kind = DV_EXPR_APPLY,
+        .fn = DV_FN_SUB,
+        .n_args = 2,
+        .arg = {new_expr(o, one, off), new_expr(o, least, off)}};
+    return greatest.arg[0] && greatest.arg[1] ? new_expr(o, greatest, off)
+                                              : NULL;
+}
+
+// Leaves out the points that are not within a bound: sum[k <= t] x is
+// sum[k] select(k <= t, x, 0).
+static dv_status apply_bound(dv_opbuild *o, const dv_node *n, uint32_t i,
+                             dv_expr *e)
+{
+    const dv_reducer_info *r = dv_reducer_get((dv_reducer)n->op);
+    dv_expr pick = {.kind = DV_EXPR_APPLY, .fn = DV_FN_SELECT, .n_args = 3};
+    const dv_node *bound = n->args[i];
+    if (n->op == DV_RED_MEAN)
+        return dv_fail(o->b->diag, DV_E_SYNTAX, dv_build_at(o->b, bound->off),
+                       "%s takes no bound; divide a sum", r->text);
+    DV_TRY(expression(o, bound, &pick.arg[0]));
+    for (int k = 0; k < 2; k++)
+        DV_TRY(
+            need_whole(o, "a bound", pick.arg[0]->arg[k]->dtype, bound->off));
+    pick.arg[1] = e->arg[0];
+    pick.arg[2] = identity(o, (dv_reducer)n->op, e->arg[0]->dtype, n->off);
+    if (!pick.arg[2] || !(e->arg[0] = new_expr(o, pick, n->off)))
+        return dv_nomem(o->b->diag);
+    return DV_OK;
+}
+
+static dv_status bind_reduced(dv_opbuild *o, const dv_node *n)
+{
+    for (uint32_t i = 1; i < n->n_args; i++) {
+        const dv_node *v = dv_node_reduced(n, i);
+        if (dv_bound_find(o, v->name) >= 0)
+            return already_bound(o, v);
+        DV_TRY(dv_bound_add(o, v->name, v->off, 1));
+    }
+    return DV_OK;
+}
+
 static dv_status reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
 {
     int first = o->n_vars;
-    if (dv_reducer_get((dv_reducer)n->op)->arg_of >= 0)
+    const dv_reducer_info *r = dv_reducer_get((dv_reducer)n->op);
+    if (r->arg_of >= 0 || dv_reducer_orders(n->op))
+        DV_TRY(one_variable(o, n, r->text));
+    if (r->arg_of >= 0)
         return arg_reduction(o, n, e);
+    DV_TRY(bind_reduced(o, n));
+    if (dv_reducer_orders(n->op))
+        return top_reduction(o, n, e);
     e->kind = DV_EXPR_REDUCE;
     e->fn = n->op;
     e->n_args = 1;
-    for (uint32_t i = 1; i < n->n_args; i++) {
-        if (dv_bound_find(o, n->args[i]->name) >= 0)
-            return already_bound(o, n->args[i]);
-        DV_TRY(dv_bound_add(o, n->args[i]->name, n->args[i]->off, 1));
-        e->vars |= 1u << (o->n_vars - 1);
-    }
+    for (int v = first; v < o->n_vars; v++)
+        e->vars |= 1u << v;
     DV_TRY(expression(o, n->args[0], &e->arg[0]));
+    for (uint32_t i = n->n_args; i-- > 1;)
+        if (n->args[i]->kind != DV_NODE_NAME)
+            DV_TRY(apply_bound(o, n, i, e));
     for (int v = first; v < o->n_vars; v++)
         o->vars[v].in_scope = 0;
     return type_of(o, e);
@@ -520,6 +632,8 @@ dv_status dv_build_op(dv_builder *b, const dv_stmt *s)
         if (o.last[v])
             o.last[v]->value = (double)(o.vars[v].var.end - 1);
     }
+    if (o.n_tops)
+        return dv_top_replace(&o);
     int type;
     DV_TRY(result_type(&o, id, body->dtype, &type));
     if (id < 0) {

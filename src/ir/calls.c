@@ -345,30 +345,61 @@ dv_term dv_build_apply(dv_build *b, const char *function, int n,
     return set_args(b, t, n, args);
 }
 
-dv_term dv_build_reduce(dv_build *b, const char *reducer, dv_term body, int n,
-                        const char *const *vars)
+// Finds a reducer that can have this number of variables. Returns -1 and
+// refuses it if there is none.
+static int find_reducer(dv_build *b, const char *reducer, int n,
+                        const void *vars)
 {
-    if (!usable(b, "dv_build_reduce", 1, &body))
-        return NULL;
     size_t len = reducer ? strlen(reducer) : 0;
     dv_str s = {reducer, (uint32_t)(len < 99 ? len : 99)};
     int red = len ? dv_reducer_find(s) : -1;
     if (red < 0)
-        return refuse(b, DV_E_NAME, "there is no reducer %.60s",
-                      reducer ? reducer : "");
-    if (n < 1 || n > DV_MAX_VARS || !vars)
-        return refuse(b, DV_E_USAGE,
-                      "%s needs 1 to %d variables to reduce over, here are %d",
-                      reducer, (int)DV_MAX_VARS, n);
+        refuse(b, DV_E_NAME, "there is no reducer %.60s",
+               reducer ? reducer : "");
+    else if (n < 1 || n > DV_MAX_VARS || !vars)
+        refuse(b, DV_E_USAGE,
+               "%s needs 1 to %d variables to reduce over, here are %d",
+               reducer, (int)DV_MAX_VARS, n);
+    return works(b) ? red : -1;
+}
+
+dv_term dv_build_reduce_over(dv_build *b, const char *reducer, dv_term body,
+                             int n, const dv_term *over)
+{
+    if (!usable(b, "dv_build_reduce_over", 1, &body))
+        return NULL;
+    int red = find_reducer(b, reducer, n, over);
+    if (red < 0 || !usable(b, reducer, n, over))
+        return NULL;
     dv_term args[DV_MAX_VARS + 1] = {body};
-    for (int i = 0; i < n; i++)
-        if (!(args[i + 1] = dv_build_name(b, vars[i])))
-            return NULL;
+    for (int i = 0; i < n; i++) {
+        args[i + 1] = over[i];
+        int compares =
+            over[i]->kind == DV_NODE_APPLY && over[i]->op <= DV_FN_NE;
+        dv_term name = compares ? over[i]->args[0] : over[i];
+        if (name->kind != DV_NODE_NAME)
+            return refuse(b, DV_E_USAGE,
+                          "%s: term %d is no name, nor the comparison of one "
+                          "with its bound",
+                          reducer, i);
+    }
     term *t = new_term(b, DV_NODE_REDUCE);
     if (!t)
         return NULL;
     t->node.op = (uint8_t)red;
     return set_args(b, t, n + 1, args);
+}
+
+dv_term dv_build_reduce(dv_build *b, const char *reducer, dv_term body, int n,
+                        const char *const *vars)
+{
+    dv_term over[DV_MAX_VARS];
+    if (!works(b) || find_reducer(b, reducer, n, vars) < 0)
+        return NULL;
+    for (int i = 0; i < n; i++)
+        if (!(over[i] = dv_build_name(b, vars[i])))
+            return NULL;
+    return dv_build_reduce_over(b, reducer, body, n, over);
 }
 
 // -- Statements --------------------------------------------------------------

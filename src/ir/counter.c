@@ -35,9 +35,7 @@ static int names_tensor(const dv_stmt *s, dv_str name)
     return 0;
 }
 
-// Finds a name for the counter's tensor that no tensor of the text has: that of
-// the counter if possible.
-static dv_status name_tensor(dv_builder *b, dv_str name, dv_str *out)
+dv_status dv_build_new_name(dv_builder *b, dv_str name, dv_str *out)
 {
     dv_program *p = b->p;
     dv_text text = {0};
@@ -102,7 +100,7 @@ dv_status dv_counter_begin(dv_builder *b, const dv_stmt *s, dv_counter *c,
                       .off = f->off,
                       .outer = b->counters};
     c->value = (dv_node){.kind = DV_NODE_ACCESS, .depth = 1, .off = f->off};
-    DV_TRY(name_tensor(b, f->name, &c->value.name));
+    DV_TRY(dv_build_new_name(b, f->name, &c->value.name));
     DV_TRY(assign(b, c, 0));
     b->counters = c;
     return DV_OK;

@@ -19,7 +19,7 @@
 //   json.h          prints the JSON fields of a program, for other printers
 //   calls.c         builds a program by calls (divvy/build.h)
 //   build.[ch]      resolves an AST: params, declarations, repeats
-//   build_op.c      resolves one assignment: expression, types, left side
+//   build_op.c      resolves one assignment; build_top.c: topk and argtopk
 //   build_index.c   resolves the names, indices and ranges of an assignment
 //   counter.c       counters of repeats, as scalar tensors
 //   infer.[ch]      finds params from the shapes of arrays

@@ -1,6 +1,7 @@
 // The run-time tables of functions and reducers, generated from op.def, and
 // equality of syntax trees.
 #include "lang/ast.h"
+#include "lang/reduce.h"
 #include <math.h>
 #include <string.h>
 
@@ -20,6 +21,8 @@ static const dv_reducer_info reducers[] = {
 #include "lang/op.def"
 #define DV_ARG_REDUCER(NAME, text, of) {text, 0, 0, DV_RED_##of},
 #include "lang/op.def"
+    [DV_RED_TOPK] = {"topk", 0, 0, -1},
+    [DV_RED_ARGTOPK] = {"argtopk", 0, 0, -1},
 };
 
 enum { N_REDUCERS = sizeof reducers / sizeof *reducers };

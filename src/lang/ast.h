@@ -9,7 +9,7 @@
 //                           └ REDUCE sum [k]
 //                              └ ACCESS a [NAME i, NAME k]
 //
-//   ast.[ch]    the syntax tree, the tables of op.def, equality of trees
+//   ast.[ch]    the syntax tree, the tables of op.def; reduce.h: of reducers
 //   op.def      the only list of functions and reducers
 //   lexer.[ch]  splits programs, target descriptions and plans into tokens
 //   parser.c    parses programs by recursive descent
@@ -110,8 +110,8 @@ typedef enum dv_node_kind {
     DV_NODE_ACCESS,
     // A function call or operator: a dv_fn in `op`, operands in `args`.
     DV_NODE_APPLY,
-    // A reduction: a dv_reducer in `op`; in `args` the operand, then the
-    // variables as NAME nodes.
+    // A reduction: a dv_reducer in `op`; in `args` the operand, then variables:
+    // NAME nodes, or comparisons of one with its bound (k <= t).
     DV_NODE_REDUCE,
     // A read with a border: in `args` the access and the value outside the
     // tensor.

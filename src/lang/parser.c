@@ -15,7 +15,8 @@
 //   term      = factor { ( * | / ) factor }
 //   factor    = ( - | ! | ~ ) factor | ( expr ) | NUMBER | inf | NAME
 //             | access [ else factor ] | FUNCTION ( expr { , expr } )
-//             | REDUCER "[" NAME { , NAME } "]" term
+//             | REDUCER "[" reduced { , reduced } "]" term
+//   reduced   = NAME [ ( < | <= | > | >= | == | != ) expr ]
 //
 // Line breaks are not significant: a statement ends where the next word cannot
 // continue it. Keywords are not reserved; a word is a keyword only in the
@@ -148,6 +149,26 @@ static dv_status access(parser *p, dv_node **out)
     return set_args(p, *out, args, (uint32_t)n);
 }
 
+static dv_status chain(parser *p, dv_node **out, int least);
+static int infix(const parser *p);
+
+// Parses a variable of a reducer and, if it has one, its bound: `k <= t + 1`.
+static dv_status reduced(parser *p, dv_node **out)
+{
+    DV_TRY(new_node(p, out, DV_NODE_NAME, p->lx->tok.off));
+    DV_TRY(name(p, &(*out)->name, "a variable to reduce over"));
+    int fn = infix(p);
+    if (fn < 0 || dv_fn_get((dv_fn)fn)->prec != DV_PREC_COMPARE)
+        return DV_OK;
+    dv_node *args[2] = {*out, NULL};
+    uint32_t off = p->lx->tok.off;
+    DV_TRY(dv_lex(p->lx));
+    DV_TRY(enter(p));
+    DV_TRY(chain(p, &args[1], DV_PREC_COMPARE + 1));
+    p->nesting--;
+    return apply(p, out, fn, off, args, 2);
+}
+
 // Parses `sum[k,l] term`. The reducer's operand includes products but ends
 // before + and -.
 static dv_status reduce(parser *p, dv_node **out, int reducer)
@@ -168,8 +189,7 @@ static dv_status reduce(parser *p, dv_node **out, int reducer)
             slot = DV_PUSH(p->arena, dv_node *, args, n, cap);
         if (!slot)
             return dv_nomem(p->lx->diag);
-        DV_TRY(new_node(p, slot, DV_NODE_NAME, p->lx->tok.off));
-        DV_TRY(name(p, &(*slot)->name, "a variable to reduce over"));
+        DV_TRY(reduced(p, slot));
     } while (at(p, ','));
     DV_TRY(dv_lex_expect(p->lx, ']', "',' or ']'"));
     DV_TRY(enter(p));
@@ -218,7 +238,6 @@ static dv_status call(parser *p, dv_node **out)
 }
 
 static dv_status parse_factor(parser *p, dv_node **out);
-static int infix(const parser *p);
 
 // Parses an access and, if it has one, its value outside the tensor. An `else`
 // before a bracket is a tensor that the next statement writes. No operator may

@@ -79,7 +79,8 @@ typedef struct gen {
     var vars[MAX_VARS];
     int n_vars;
     int64_t points;
-    int own; // the tensor that the statement updates, or -1
+    int own;    // the tensor that the statement updates, or -1
+    int orders; // 1 if the statement has topk or argtopk
     int indent, dead;
     var counters[3]; // of the repeats around the statement
     int n_counters;
@@ -682,10 +683,57 @@ static value arg_reduce(gen *g)
                    DV_I64, 5, (double)g->vars[v].end};
 }
 
+// Some of the largest integers, or their places: one variable in scope counts
+// them, and the operand has all others.
+static value top_reduce(gen *g)
+{
+    int rank = some_var(g);
+    int64_t end = g->extents[below(g, 4)];
+    if (rank < 0 || g->vars[rank].begin < 0 || g->n_vars > MAX_VARS / 2 ||
+        g->points * end > MAX_POINTS / 8)
+        return leaf(g, 0, 0);
+    int v = bind(g, 0, end);
+    int64_t points = g->vars[v].end - g->vars[v].begin;
+    if (points < g->vars[rank].end) {
+        g->vars[v].in_scope = 0;
+        g->n_vars--;
+        return leaf(g, 0, 0);
+    }
+    g->vars[rank].in_scope = 0;
+    g->vars[rank].need = g->vars[v].need = 1;
+    value x = leaf(g, 0, 0);
+    for (int i = 0; i < g->n_vars; i++)
+        if (g->vars[i].in_scope)
+            x.text = fmt(g, "%s + 0 * %s", x.text, g->vars[i].name);
+    g->vars[rank].in_scope = 1;
+    g->vars[v].in_scope = 0;
+    g->orders = 1;
+    int places = percent(g, 50);
+    return (value){fmt(g, "(%s[%s] (%s))", places ? "argtopk" : "topk",
+                       g->vars[v].name, x.text),
+                   DV_I64, 5, places ? (double)g->vars[v].end : x.bound};
+}
+
+// Gives the variable a bound, so that a reducer leaves points out; at least one
+// point is left unless `empty`.
+static const char *bounded(gen *g, int v, int empty)
+{
+    static const char *const ops[] = {"<=", ">=", "==", "<", ">", "!="};
+    const var *x = &g->vars[v];
+    int w = empty ? some_var(g) : -1;
+    if (w < 0 || w == v)
+        return fmt(g, "%s %s %d", x->name, ops[below(g, empty ? 6 : 3)],
+                   (int)(x->begin + below(g, x->end - x->begin)));
+    return fmt(g, "%s %s %s + %d", x->name, ops[below(g, 6)], g->vars[w].name,
+               below(g, 3));
+}
+
 static value reduce(gen *g, int real, int depth)
 {
     if (!real && percent(g, 15))
         return arg_reduce(g);
+    if (!real && percent(g, 12))
+        return top_reduce(g);
 
     static const char *const reals[] = {"sum", "sum",  "max",
                                         "min", "mean", "prod"};
@@ -711,6 +759,8 @@ static value reduce(gen *g, int real, int depth)
     if (v.type < 0)
         v = infix(g, '+', v, leaf(g, real, 0));
     const char *list = g->vars[first].name;
+    if (name[1] != 'e' && percent(g, 15)) // not for a mean
+        list = bounded(g, first, name[0] != 'm');
     for (int i = first + 1; i < g->n_vars; i++)
         if (g->vars[i].in_scope)
             list = fmt(g, "%s,%s", list, g->vars[i].name);
@@ -1021,6 +1071,7 @@ static void start(gen *g)
     g->n_vars = 0;
     g->points = 1;
     g->own = -1;
+    g->orders = 0;
 }
 
 // Returns the `for` clause of the variables that need one.
@@ -1046,7 +1097,7 @@ static const char *ranges(gen *g)
 
 static const char *prefix(gen *g)
 {
-    return percent(g, 8) ? "extern " : "";
+    return percent(g, 8) && !g->orders ? "extern " : "";
 }
 
 // Returns the type of a definition: sometimes the one that the language infers,

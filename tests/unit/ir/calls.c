@@ -26,12 +26,21 @@ static dv_term replay_reduce(dv_build *b, const dv_node *n)
 {
     char names[DV_MAX_VARS][64];
     const char *vars[DV_MAX_VARS];
+    const char *reducer = dv_reducer_get((dv_reducer)n->op)->text;
+    dv_term over[DV_MAX_VARS];
+    int bounds = 0;
     for (uint32_t i = 1; i < n->n_args; i++) {
         name_of(names[i - 1], n->args[i]->name);
         vars[i - 1] = names[i - 1];
+        bounds |= n->args[i]->kind != DV_NODE_NAME;
     }
-    return dv_build_reduce(b, dv_reducer_get((dv_reducer)n->op)->text,
-                           replay(b, n->args[0]), (int)n->n_args - 1, vars);
+    if (bounds) {
+        replay_list(b, over, n->args + 1, n->n_args - 1);
+        return dv_build_reduce_over(b, reducer, replay(b, n->args[0]),
+                                    (int)n->n_args - 1, over);
+    }
+    return dv_build_reduce(b, reducer, replay(b, n->args[0]),
+                           (int)n->n_args - 1, vars);
 }
 
 static dv_term replay(dv_build *b, const dv_node *n)
@@ -213,6 +222,8 @@ TEST(every_construct)
         "+ b[i] "
         "else[i] = (g[i-5] else -(1.0 + N)) <= (g[i+5] else N) for i in 0..N "
         "v[] = prod[i] (-w[i]) * (sum[j] (min[k] x[k,j])) "
+        "o[i,r] = (topk[j] x[i,j]) + (sum[j <= i + 1,k != M] x[i,j] * b[k]) "
+        "+ (argtopk[j] x[i,j]) for r in 0..2 output o "
         "output y, z output q output v output g output else");
 }
 
@@ -430,6 +441,9 @@ TEST(wrong_terms)
     REFUSES(DV_E_USAGE, dv_build_reduce(b, "sum", x, 1, NULL));
     REFUSES(DV_E_NAME, dv_build_reduce(b, "sum", x, 1, none));
     REFUSES(DV_E_USAGE, dv_build_reduce(b, "sum", x, 99, names));
+    REFUSES(DV_E_USAGE, dv_build_reduce_over(b, "sum", x, 1, null));
+    REFUSES(DV_E_USAGE, dv_build_reduce_over(b, "sum", x, 1, &x));
+    REFUSES(DV_E_USAGE, dv_build_reduce_over(b, "sum", x, 1, NULL));
     dv_build_destroy(other);
 }
 
