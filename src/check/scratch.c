@@ -50,6 +50,7 @@ typedef struct checker {
     dv_diag *diag;
     int32_t *group_of; // group number of each op
     uint8_t *loops;    // per group: 1 if it loops over tiles
+    uint8_t *in_order; // per group: 1 if deal number i is that of core i
 } checker;
 
 typedef struct box {
@@ -95,6 +96,8 @@ static int64_t tiles_on(const checker *c, int32_t op, int64_t core)
 {
     const dv_group *g = &c->plan->groups[c->group_of[op]];
     int64_t n = 0;
+    if (c->in_order[c->group_of[op]])
+        return core < g->n_deals ? g->deals[core].n_tiles : 0;
     for (int32_t d = 0; d < g->n_deals; d++)
         n += g->deals[d].core == core ? g->deals[d].n_tiles : 0;
     return n;
@@ -109,7 +112,11 @@ static int in_tile_loop(const checker *c, int32_t op)
 static void find_tile_loops(const checker *c)
 {
     for (int32_t g = 0; g < c->plan->n_groups; g++) {
+        const dv_group *group = &c->plan->groups[g];
         c->loops[g] = 0;
+        c->in_order[g] = 1;
+        for (int32_t d = 0; d < group->n_deals; d++)
+            c->in_order[g] &= group->deals[d].core == d;
         for (int64_t core = 0; core < c->plan->target.cores; core++)
             c->loops[g] |= tiles_on(c, c->plan->groups[g].first_op, core) > 1;
     }
@@ -123,7 +130,9 @@ static int slots_on(const checker *c, int32_t op, int64_t core, int64_t nth,
     const dv_group *g = &c->plan->groups[c->group_of[op]];
     const dv_op *o = &c->plan->ops->ops[op];
     int64_t tile = -1;
-    for (int32_t d = 0; d < g->n_deals && tile < 0; d++) {
+    // The deals before the core's own need no look if they are in order.
+    int32_t d = c->in_order[c->group_of[op]] ? (int32_t)core : 0;
+    for (; d < g->n_deals && tile < 0; d++) {
         if (g->deals[d].core != core)
             continue;
         if (nth < g->deals[d].n_tiles)
@@ -1049,9 +1058,10 @@ dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag)
         return dv_fail(diag, DV_E_CHECK, at,
                        "homes in scratchpads need the section layout");
     int32_t *room = dv_alloc((4 * ops + 2 + 2 * n) * sizeof *room);
-    uint8_t *updated = dv_alloc(n + 1 + (size_t)plan->n_groups);
+    uint8_t *updated = dv_alloc(n + 1 + 2 * (size_t)plan->n_groups);
     c.group_of = room;
     c.loops = updated ? updated + n + 1 : NULL;
+    c.in_order = updated ? c.loops + plan->n_groups : NULL;
     facts f = {.updated = updated};
     if (room) {
         f.externs = room + ops;

@@ -353,18 +353,33 @@ static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
     }
 }
 
+// Returns whether the tensor of e, or a copy of it, with the stick dim of e is
+// among the entries at[0], at[1], … of this tensor.
+static int has_stick(const entry *at, int n, const entry *e)
+{
+    for (int i = 0; i < n && at[i].tensor == e->tensor; i++)
+        if (at[i].stick == e->stick)
+            return 1;
+    return 0;
+}
+
 // Returns whether search state x, by copying tensors, can be turned into state
 // y at a total cost that is not above that of y; state y is then not needed.
 static int can_become(const search *s, const state *x, const state *y)
 {
     double sum = x->bytes;
     double here = s->depth ? s->loops[s->depth - 1].times : 1;
-    for (int i = 0; i < y->n && sum <= y->bytes; i++) {
+    for (int i = 0, k = 0; i < y->n && sum <= y->bytes; i++) {
         const entry *e = &y->at[i];
-        int have = own(s, x, e->tensor);
-        if (have == e->stick || find(s, x, e->tensor, 1, e->stick))
+        // The entries of both states are sorted by tensor, and usually equal.
+        while (k < x->n && x->at[k].tensor < e->tensor)
+            k++;
+        if (has_stick(&x->at[k], x->n - k, e) ||
+            has_stick(s->settled[e->tensor], s->n_settled[e->tensor], e))
             continue;
-        if (!e->is_copy && s->updated[e->tensor])
+        // No move costs less than DV_MOVE_BYTES.
+        if ((!e->is_copy && s->updated[e->tensor]) ||
+            sum + here * DV_MOVE_BYTES > y->bytes)
             return 0;
         sum += here * move_cost(s, x, e->tensor, e->stick);
     }

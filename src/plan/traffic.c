@@ -9,10 +9,17 @@ typedef struct run {
     int64_t factor, n;
 } run;
 
-static int by_factor(const void *a, const void *b)
+// Sorts by factor. There are only a few terms, and planning counts values
+// often.
+static void sort_runs(run *runs, int n)
 {
-    const run *x = a, *y = b;
-    return x->factor < y->factor ? -1 : x->factor > y->factor;
+    for (int i = 1; i < n; i++) {
+        run r = runs[i];
+        int k = i;
+        for (; k > 0 && runs[k - 1].factor > r.factor; k--)
+            runs[k] = runs[k - 1];
+        runs[k] = r;
+    }
 }
 
 // Counts the distinct values of a sum of terms, term i taking runs[i].n values
@@ -22,7 +29,7 @@ static int by_factor(const void *a, const void *b)
 static int64_t distinct_sums(run *runs, int n)
 {
     int64_t step = 1, count = 1, gaps = 0;
-    qsort(runs, (size_t)n, sizeof *runs, by_factor);
+    sort_runs(runs, n);
     if (n > 0)
         step = runs[0].factor;
     for (int i = 0; i < n; i++) {

@@ -4,13 +4,16 @@
 
 int dv_group_loops(const dv_group *g)
 {
-    int ascending = 1;
-    for (int32_t d = 0; d < g->n_deals; d++) {
-        if (g->deals[d].n_tiles > 1)
-            return 1;
-        ascending &= d == 0 || g->deals[d - 1].core < g->deals[d].core;
+    // Planning asks this often, hence a pass without branches that leaves the
+    // search for cores with several deals to the few groups that may have some.
+    int many = g->n_deals > 0 && g->deals[0].n_tiles > 1, descends = 0;
+    for (int32_t d = 1; d < g->n_deals; d++) {
+        many |= g->deals[d].n_tiles > 1;
+        descends |= g->deals[d - 1].core >= g->deals[d].core;
     }
-    for (int32_t d = 0; d < g->n_deals && !ascending; d++)
+    if (many || !descends)
+        return many;
+    for (int32_t d = 0; d < g->n_deals; d++)
         for (int32_t e = 0; e < d; e++)
             if (g->deals[d].core == g->deals[e].core)
                 return 1;
@@ -379,9 +382,35 @@ int64_t dv_box_bytes(const dv_layout *l, const int64_t *lo, const int64_t *hi)
     return n;
 }
 
+// Returns the most positions that any box of a view covers along device dim i.
+static int64_t most_positions(const dv_view *v, const dv_layout *l, int32_t i)
+{
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], most = 0, first;
+    int32_t h = l->host[i];
+    if (h < 0)
+        return l->size[i];
+    const dv_view_cut *c = &v->cut[h];
+    int64_t n = v->var[h] < 0 ? 1 : c->n;
+    for (int64_t k = 0; k < n; k++) {
+        lo[h] = v->var[h] < 0 ? 0 : c->begin + k * c->slice;
+        hi[h] = v->var[h] < 0 ? 1 : dv_min_i64(lo[h] + c->slice, c->end);
+        most = dv_max_i64(most, positions(l, i, lo, hi, &first));
+    }
+    return most;
+}
+
 int64_t dv_view_bytes(const dv_view *v, const dv_layout *l)
 {
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], most = 0;
+    // If all tiles are dealt, every combination of slices is a box. Of the
+    // device dims of one dim, the outermost alone depends on the slice, so that
+    // the largest box is the largest in every device dim.
+    if (all_dealt(v)) {
+        most = l->elem_bytes;
+        for (int32_t i = 0; i < l->n_dims; i++)
+            most *= most_positions(v, l, i);
+        return most;
+    }
     for (int64_t c = 0; c < v->plan->target.cores; c++) {
         int64_t rounds = rounds_of(v, c);
         for (int64_t r = 0; r < rounds; r++)

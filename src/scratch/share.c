@@ -94,10 +94,11 @@ int dv_can_share(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
     const dv_group *g = &plan->groups[dv_group_of(plan, op)];
     // Machines that compute on tiles may give any tile to any core afterwards.
     return rules->ring && plan->target.ring && !plan->target.tile_rows &&
-           (rules->tiles || !dv_group_loops(g)) &&
-           dv_group_in_step(plan, g, op) && !o->is_extern && r < o->n_reads &&
+           !o->is_extern && r < o->n_reads &&
            !dv_access_is_indirect(&o->reads[r]) &&
            o->reads[r].tensor != o->write.tensor &&
+           (rules->tiles || !dv_group_loops(g)) &&
+           dv_group_in_step(plan, g, op) &&
            !is_written_in_loop(plan, op, o->reads[r].tensor);
 }
 

@@ -8,6 +8,8 @@
 #include "base/math.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include <inttypes.h>
+#include <limits.h>
 #include <locale.h>
 #include <math.h>
 
@@ -117,6 +119,42 @@ TEST(text_long)
     p = dv_text_take(&t);
     assert_string_equal(p, "");
     dv_release(p);
+}
+
+// dv_put formats plain conversions itself and leaves the others to vsnprintf,
+// also in one call.
+TEST(text_conversions)
+{
+    const int64_t wide[] = {0, 7, -1, 1234567890123, INT64_MAX, INT64_MIN};
+    const int narrow[] = {0, -40, INT_MAX, INT_MIN};
+    char want[400];
+    for (size_t i = 0; i < 6; i++)
+        for (size_t k = 0; k < 4; k++) {
+            dv_text t = {0};
+            dv_put(&t, "%d, %" PRId64 "%s.", narrow[k], wide[i], "s");
+            dv_put(&t, "%s%" PRIu64 "%5d%%%s%c %d", "", (uint64_t)wide[i],
+                   narrow[k], "tail", 'c', narrow[k]);
+            snprintf(want, sizeof want,
+                     "%d, %" PRId64 "%s.%s%" PRIu64 "%5d%%%s%c %d", narrow[k],
+                     wide[i], "s", "", (uint64_t)wide[i], narrow[k], "tail",
+                     'c', narrow[k]);
+            assert_string_equal(t.at, want);
+            dv_text_free(&t);
+        }
+}
+
+// Numbers at the end of the small buffer are neither lost nor cut.
+TEST(text_edge)
+{
+    char s[300] = {0}, want[400];
+    for (size_t n = 230; n < 270; n++) {
+        dv_text t = {0};
+        memset(s, 'x', n);
+        dv_put(&t, "%s%" PRId64, s, INT64_MIN);
+        snprintf(want, sizeof want, "%s%" PRId64, s, INT64_MIN);
+        assert_string_equal(t.at, want);
+        dv_text_free(&t);
+    }
 }
 
 TEST(text_fails_once)
@@ -608,6 +646,8 @@ int main(void)
         cmocka_unit_test(arena_refuses),
         cmocka_unit_test(arena_push),
         cmocka_unit_test(text_long),
+        cmocka_unit_test(text_conversions),
+        cmocka_unit_test(text_edge),
         cmocka_unit_test(text_fails_once),
         cmocka_unit_test(text_doubles),
         cmocka_unit_test(text_memory_sizes),
