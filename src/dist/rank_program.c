@@ -296,25 +296,15 @@ static place in_local(const builder *b, int32_t tensor, const dv_box *box)
 
 // -- Parts of the team's ops -------------------------------------------------
 
-// Returns the first dim of an access whose index is the variable plus an
-// offset, or -1.
-static int plain_dim(const dv_op *op, const dv_access *a, int v)
-{
-    for (int d = 0; d < a->n_dims; d++)
-        if (dv_index_var(op, &a->index[d]) == v && a->index[d].coef[v] == 1)
-            return d;
-    return -1;
-}
-
 // Returns by how much a variable is shifted: the offset of the local box in the
 // dim that the variable selects.
 static int64_t shift_of(const builder *b, const dv_op *op, int v)
 {
     for (int k = -1; k < op->n_reads; k++) {
         const dv_access *a = k < 0 ? &op->write : &op->reads[k];
-        int d = plain_dim(op, a, v);
-        if (d >= 0)
-            return b->r->local[a->tensor].dim[d].off;
+        for (int d = 0; d < a->n_dims; d++)
+            if (dv_index_var(op, &a->index[d]) == v && a->index[d].coef[v] == 1)
+                return b->r->local[a->tensor].dim[d].off;
     }
     return 0;
 }

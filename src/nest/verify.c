@@ -37,11 +37,6 @@ broken(const dv_nest *n, int dim, dv_diag *diag, dv_nest_rule r,
     return st;
 }
 
-static int is_product(dv_prim p)
-{
-    return dv_prim_get(p)->kind == DV_PRIM_IS_PRODUCT;
-}
-
 static int is_touch(dv_prim p)
 {
     return dv_prim_get(p)->kind <= DV_PRIM_IS_UNARY;
@@ -162,7 +157,7 @@ static dv_status check_operands(const dv_nest *n, dv_diag *diag)
                           constant ? "a constant"
                                    : dv_dtype_get(dv_nest_dtype(n, o))->name,
                           dv_prim_get(n->main)->name);
-        if (constant && (is_product(n->main) || dv_nest_is_reduce(n)))
+        if (constant && (dv_nest_is_product(n) || dv_nest_is_reduce(n)))
             return broken(n, -1, diag, DV_NEST_RULE_OPERANDS,
                           "%s is a constant, which %s does not take",
                           dv_nest_operand_name(o), dv_prim_get(n->main)->name);
@@ -178,7 +173,7 @@ static dv_status check_operands(const dv_nest *n, dv_diag *diag)
 
 static dv_status check_mean(const dv_nest *n, dv_diag *diag)
 {
-    if (n->mean && !is_product(n->main) && n->main != DV_PRIM_SUM &&
+    if (n->mean && !dv_nest_is_product(n) && n->main != DV_PRIM_SUM &&
         n->main != DV_PRIM_DOT)
         return broken(n, -1, diag, DV_NEST_RULE_MEAN,
                       "main is %s, a mean is of a sum",
@@ -196,7 +191,7 @@ static dv_status check_index(const dv_nest *n, dv_diag *diag)
         return DV_OK;
     int o = n->look - 1;
     dv_dtype t = dv_nest_dtype(n, DV_IN2);
-    if (is_product(n->main) || dv_nest_is_select(n) || !dv_nest_has(n, o))
+    if (dv_nest_is_product(n) || dv_nest_is_select(n) || !dv_nest_has(n, o))
         return broken(n, -1, diag, DV_NEST_RULE_LOOK,
                       "%s is looked up, which %s does not",
                       dv_nest_operand_name(o), dv_prim_get(n->main)->name);
@@ -254,7 +249,7 @@ static dv_status check_in1(const dv_nest *n, dv_diag *diag)
         if (n->dims[i].stride[DV_IN1])
             return DV_OK;
     for (int i = 0; i < 3; i++)
-        if (is_product(used[i]))
+        if (dv_prim_get(used[i])->kind == DV_PRIM_IS_PRODUCT)
             return broken(n, -1, diag, DV_NEST_RULE_DIMENSION,
                           "in1 has strides in 0 of %d dimensions, %s reads it",
                           (int)n->n_dims, dv_prim_get(used[i])->name);
@@ -281,7 +276,7 @@ static const char *type_name(const dv_nest *n, int operand)
 // (mini_jit, the compiler whose rule this is, accepts f32 alone.)
 static dv_status check_dtype(const dv_nest *n, dv_diag *diag)
 {
-    if (is_product(n->main))
+    if (dv_nest_is_product(n))
         return dv_nest_factors(n) >= 0
                    ? DV_OK
                    : broken(n, -1, diag, DV_NEST_RULE_DTYPE,
@@ -401,7 +396,7 @@ static dv_status check_k_prims(const dv_nest *n, dv_diag *diag)
                       main->k_prims);
     if (dv_nest_is_reduce(n))
         return check_reduce_strides(n, diag);
-    if (!is_product(n->main))
+    if (!dv_nest_is_product(n))
         return DV_OK;
     while (n->dims[last].type != DV_NEST_K ||
            n->dims[last].exec != DV_NEST_PRIM)
