@@ -77,11 +77,11 @@ TEST(constants)
 TEST(out_of_range)
 {
     static const char *const text[] = {
-        "input w: f32[5, 64, 64] input x: f32[48, 64] repeat l in 1..6 {"
-        " x[i,j] <- 0.01 * (sum[k] w[l,i,k] * w[l,j,k]) for i in 0..48 }"
-        " output x",
-        "input x: f32[40, 65] repeat t in 0..40 {"
-        " x[t,i] <- 0.5 * x[t-1,i] } output x",
+        ("input w: f32[5, 64, 64] input x: f32[48, 64] repeat l in 1..6 {"
+         " x[i,j] <- 0.01 * (sum[k] w[l,i,k] * w[l,j,k]) for i in 0..48 }"
+         " output x"),
+        ("input x: f32[40, 65] repeat t in 0..40 {"
+         " x[t,i] <- 0.5 * x[t-1,i] } output x"),
         "input x: f32[40, 65] repeat t in 38..41 { x[t,i] <- 1.0 } output x",
     };
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
