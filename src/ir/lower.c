@@ -16,9 +16,9 @@
 //
 // In the fused grain, a reducer or a factor of a product that does not depend
 // on every index is computed once, in an op of its own. Products of three or
-// more factors are split in lower_sums.c; operands that are read backwards,
-// transposed or with a stride are copied in lower_flip.c, lower_across.c and
-// lower_apart.c.
+// more factors are split in lower_sums.c, prefix sums in lower_scan.c; operands
+// that are read backwards, transposed or with a stride are copied in
+// lower_flip.c, lower_across.c and lower_apart.c.
 //
 // In all grains, a contraction keeps its product and its reducer in one op, and
 // a function of its result alone becomes its epilogue (in the function grain
@@ -415,6 +415,13 @@ static dv_status fuse(dv_lowering *lw, const dv_expr *e, const dv_expr *keep,
     if (e->kind == DV_EXPR_REDUCE && dv_expr_applies(args[0], DV_FN_MUL) &&
         (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN))
         return fuse_sum(lw, e, args[0], e == keep, inner, out);
+    if (e->kind == DV_EXPR_REDUCE && !lw->work.is_extern) {
+        const dv_expr *scanned;
+        DV_TRY(dv_lower_scan(lw, e, args[0], &scanned));
+        *out = scanned;
+        if (scanned)
+            return DV_OK;
+    }
     DV_TRY(integer_condition(lw, e, args));
     DV_TRY(exact_integers(lw, e, args));
     DV_TRY(rebuild(lw, e, args, out));

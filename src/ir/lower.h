@@ -126,6 +126,11 @@ dv_status dv_lower_reverse_factors(dv_lowering *lw, const dv_expr **product,
 // stride of 2 to 4 in overlapping windows into temporaries with unit stride.
 dv_status dv_lower_strided_windows(dv_lowering *lw, const dv_expr **product,
                                    uint32_t reduced, uint32_t all);
+// Computes e, a reduction of `arg`, by few passes over its operands if it is a
+// prefix sum, product, maximum or minimum; *out, which reads the results, is
+// NULL if it is none.
+dv_status dv_lower_scan(dv_lowering *lw, const dv_expr *e, const dv_expr *arg,
+                        const dv_expr **out);
 // In the body of an op that writes `write`, transposes operands of the reducer
 // that have no unit stride along the innermost dimension of the results.
 dv_status dv_lower_transpose_operands(dv_lowering *lw, const dv_access *write,

@@ -32,7 +32,7 @@
 //   print.c         prints a program with all params replaced by numbers
 //   lower.[ch]      lowers statements to ops of the target's grain
 //   lower_emit.c    makes new ops out of parts of an op
-//   lower_sums.c    splits sums of products of three or more factors
+//   lower_sums.c    splits sums of many factors; lower_scan.c: prefix sums
 //   lower_flip.c    reverses factors that are read backwards
 //   lower_apart.c   copies windows that advance by more than one element
 //   lower_across.c  transposes one operand of reductions over pairs of rows
