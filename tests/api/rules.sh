@@ -23,6 +23,7 @@ for golden in tests/golden/*/[cC][0-9]*_*.expect; do
     grep -q 'error\[check\]' "$golden" || continue
     grep -q "$rule: " "$golden" || fail "$golden does not show $rule"
 done
+grep -q "[^0-9]$last numbered rules" README.md || fail "README.md does not say that there are $last numbered rules"
 # Every rule that docs/invariants.md lists is cited by a test, by its own number.
 for rule in $(sed -n 's/^- \([A-Z][0-9]*\) .*/\1/p' docs/invariants.md); do
     grep -rqw --exclude='*.expect' "$rule" tests || ls tests/golden/*/"$rule"_* tests/golden/*/"$(echo "$rule" | tr C c)"_* >/dev/null 2>&1 ||
