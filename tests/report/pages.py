@@ -300,13 +300,31 @@ def check_small(b):
 
 
 def check_hostile(b):
-    with open("<b>.dv", "w", encoding="utf-8") as f:
-        f.write(HOSTILE)
-    run("plan", "<b>.dv", "--target", "spyre", "--html", "hostile.html")
-    b.open("hostile.html")
-    check(b.eval("window.hacked") is None, "a comment runs as a script")
+    """Names of files, folders, constants, targets and text of the program are
+    shown as they are, wherever a page shows them."""
+    image = "<img src=x onerror=window.hacked=1>"
+    name = f"</script>{image}.dv"  # a file in a folder named <
+    os.mkdir("<")
+    with open(name, "w", encoding="utf-8") as f:
+        f.write(HOSTILE.replace("y[i] = x[i] + 1", f'const w: f32[8] = "</script>{image}.npy"\ny[i] = x[i] + w[i]'))
+    with open(f"{source}/targets/spyre.dv", encoding="utf-8") as f:
+        target = re.sub(r"about .*", f'about = "</script>{image}"', f.read(), count=1)
+    with open("<script>.dv", "w", encoding="utf-8") as f:
+        f.write(target)
+    run("plan", name, "--target", "<script>.dv", "--html", "hostile.html", "--trace", "hostile.json")
+    run("plan", name, "--target", "<script>.dv", "-o", "<b>.plan")
+    run("report", "<b>.plan", "<b>.plan", "--html", "hostile-two.html")
+    with open("hostile.html", encoding="utf-8") as f:
+        check(f.read().count("</script>") == 2, "text ends the script element")
+    for page in ("hostile.html", "hostile-two.html"):
+        b.open(page, "#op=0")
+        check(b.eval("window.hacked") is None, f"{page}: text of the user runs as a script")
+        check(b.eval("document.querySelectorAll('img').length === 0 && document.querySelectorAll('script').length === 2"),
+              f"{page}: text of the user is markup")
+    b.open("hostile.html", "#op=0")
     check(b.eval("document.querySelector('#program .comment').textContent") == HOSTILE.split("\n", maxsplit=1)[0], "a comment is not shown as it is")
-    check(b.eval("document.querySelectorAll('b').length <= 4 && document.title.startsWith('<b>.dv')"), "a file's name is markup")
+    check(b.eval("document.title").startswith(f"script>{image}.dv"), f"the title is {b.eval('document.title')}")
+    check(image in b.eval("document.getElementById('foot').textContent"), "the foot has not the command as it was")
 
 
 def check_two(b):
