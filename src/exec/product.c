@@ -789,8 +789,9 @@ static int64_t block_number(const dv_product *p, int i, const dv_tile *t)
     return at * (int64_t)n_shapes(p) + (int64_t)shape_of(p, t);
 }
 
-// Returns whether the tile's contraction packs factor i before the first run;
-// if not, what it reads is the copy.
+// Returns whether factor i is packed before the first run, in the order in
+// which the kernels of this tile read it. If not, they read the plain copy of
+// it that was made then.
 static int packs_once(const dv_product *p, int i, const dv_tile *t)
 {
     return dv_contraction_once(p->made[shape_of(p, t)].c) >> i & 1;

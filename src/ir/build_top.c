@@ -147,8 +147,9 @@ static void put_minus(dv_text *text, int64_t n)
         dv_put(text, " %c %" PRId64, n < 0 ? '+' : '-', n < 0 ? -n : n);
 }
 
-// Prints the declaration and the definition of `left`, with 0 in place of the
-// operand. Its variables are those of the text, with their ranges.
+// Prints the declaration of the tensor `left` and a statement that defines all
+// its elements as 0; the operand's expression replaces the 0 later. The
+// variables and ranges are those of the statement that the user wrote.
 static void put_operand(const top *t, dv_text *text)
 {
     const dv_binding *vars = t->o->vars;
