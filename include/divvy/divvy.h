@@ -285,7 +285,9 @@ typedef enum dv_emit_format {
     DV_EMIT_CSV,
 } dv_emit_format;
 // Checks a plan and writes it as source files or tables into a folder, which is
-// made if it does not exist. Plans of teams are refused.
+// made if it does not exist. Plans of teams are written as C or OpenMP only, a
+// file for each rank; with RT_MPI defined, the ranks are processes of MPI,
+// without it threads of one process.
 DV_API dv_status dv_plan_emit(const dv_plan *plan, dv_emit_format format,
                               const char *dir, dv_diag *diag);
 

@@ -11,6 +11,7 @@
 // double or 64-bit integers and rounded when stored.
 #include "emit/emit.h"
 #include "base/math.h"
+#include "dist/rank_program.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -513,6 +514,17 @@ static dv_status put_group(emitter *e, int32_t group)
     return DV_OK;
 }
 
+// Returns the number of the event at which a rank communicates if a group
+// stands for one, else -1.
+static int event_of(const emitter *e, const dv_group *g)
+{
+    const dv_op *op = &e->p->ops[g->first_op];
+    const char *events = e->part ? e->part->messages : NULL;
+    return events && !strcmp(e->p->tensors[op->write.tensor].name, events)
+               ? (int)op->body->value
+               : -1;
+}
+
 // Emits the calls of all groups (ops that share one tile space) in order, with
 // loops around repeated groups.
 static void put_run(emitter *e)
@@ -528,7 +540,9 @@ static void put_run(emitter *e)
                   (int)r);
                 depth++;
             }
-        P("%*sgroup_%d();\n", 4 + 4 * depth, "", (int)i);
+        P("%*s%s_%d();\n", 4 + 4 * depth, "",
+          event_of(e, g) < 0 ? "group" : "event",
+          event_of(e, g) < 0 ? (int)i : event_of(e, g));
         for (int32_t r = 0; r < e->p->n_repeats; r++)
             if (e->p->repeats[r].end_op == g->end_op &&
                 e->p->repeats[r].end_op > e->p->repeats[r].first_op)
@@ -577,6 +591,30 @@ static void put_main(emitter *e)
     P("    return 0;\n}\n");
 }
 
+void dv_emit_tensors(emitter *e)
+{
+    for (int32_t t = 0; t < e->p->n_tensors; t++) {
+        P("static %s *", dv_ctype(e->p->tensors[t].dtype));
+        dv_emit_tensor(&e->out, e->p, t);
+        P(";\n");
+    }
+    P("\n");
+}
+
+dv_status dv_emit_body(emitter *e)
+{
+    for (int32_t g = 0; g < e->plan->n_groups; g++) {
+        if (event_of(e, &e->plan->groups[g]) >= 0)
+            continue;
+        for (int32_t i = e->plan->groups[g].first_op;
+             i < e->plan->groups[g].end_op; i++)
+            put_op(e, i);
+        DV_TRY(put_group(e, g));
+    }
+    put_run(e);
+    return DV_OK;
+}
+
 dv_status dv_emit_c(emitter *e)
 {
     P("// Made by divvy for %s. Build: cc -O2 %sprogram.c -lm\n"
@@ -589,19 +627,8 @@ dv_status dv_emit_c(emitter *e)
       "// tile in the plan's order, and is not fast.\n"
       "#include \"rt.h\"\n\n",
       e->plan->target.name, e->openmp ? "-fopenmp " : "");
-    for (int32_t t = 0; t < e->p->n_tensors; t++) {
-        P("static %s *", dv_ctype(e->p->tensors[t].dtype));
-        dv_emit_tensor(&e->out, e->p, t);
-        P(";\n");
-    }
-    P("\n");
-    for (int32_t g = 0; g < e->plan->n_groups; g++) {
-        for (int32_t i = e->plan->groups[g].first_op;
-             i < e->plan->groups[g].end_op; i++)
-            put_op(e, i);
-        DV_TRY(put_group(e, g));
-    }
-    put_run(e);
+    dv_emit_tensors(e);
+    DV_TRY(dv_emit_body(e));
     put_main(e);
     DV_TRY(dv_emit_file(e, "program.c"));
     return dv_emit_rt(e);

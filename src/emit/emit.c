@@ -91,6 +91,8 @@ static dv_status emit_as(emitter *e, dv_emit_format format)
         [DV_EMIT_CSV] = dv_emit_csv};
     DV_TRY(dv_options_enum((int)format, DV_EMIT_CSV + 1, "format", e->diag));
     e->openmp = format == DV_EMIT_OPENMP;
+    if (e->plan->team.n_axes)
+        return dv_emit_team(e);
     return emitters[format](e);
 }
 
@@ -101,10 +103,11 @@ dv_status dv_plan_emit(const dv_plan *plan, dv_emit_format format,
     if (!dir)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "dv_plan_emit needs the name of a folder");
-    if (plan->team.n_axes)
+    if (plan->team.n_axes && format != DV_EMIT_C && format != DV_EMIT_OPENMP)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the plan is for a team of %" PRId64
-                       ", only plans of one process are emitted",
+                       ": its ranks are emitted as c or openmp; kernels and "
+                       "tables are those of one device",
                        dv_plan_team_size(&plan->team));
     DV_TRY(dv_plan_check(plan, diag));
     dv_status st = emit_as(&e, format);

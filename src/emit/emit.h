@@ -7,12 +7,16 @@
 //                writer kernel
 //   json, csv    tiles and arguments of every core, per group
 //
+// Of the plan of a team, C and OpenMP programs have a file for each rank; the
+// ranks are processes of MPI or threads of one process.
+//
 // The emitted text is self-contained. A program takes NAME=FILE.npy for every
 // input and for the wanted outputs, twice for a tensor that is both.
 //
 //   emit.[ch]        writes the files of a folder
 //   c.c              writes C and OpenMP programs
 //   expr.c           writes expressions of ops as C
+//   team.c           writes the C programs of the ranks of a team
 //   decode.c         writes functions that decode tile numbers of an order
 //   metal.c          writes TT-Metalium readers and writers
 //   metal_match.c    finds what a group computes in terms of tiles
@@ -40,6 +44,8 @@ typedef struct emitter {
     const dv_program *p; // the program of the plan
     const char *dir;
     int openmp;
+    // Of a rank of a team: its program; otherwise NULL.
+    const struct dv_rank_program *part;
     dv_diag *diag;
     dv_text out; // text of the file being emitted
     dv_arena arena;
@@ -63,6 +69,12 @@ void dv_emit_read(emitter *e, const dv_tensor *t, const char *ctype,
 // The functions of c.c and expr.c emit programs in C.
 
 dv_status dv_emit_c(emitter *e);
+// dv_emit_tensors emits the variables of all tensors, dv_emit_body the
+// functions of ops and groups, and run(), which computes everything.
+void dv_emit_tensors(emitter *e);
+dv_status dv_emit_body(emitter *e);
+// Emits the program of a team in C, a file for each rank (team.c).
+dv_status dv_emit_team(emitter *e);
 // The op (a lowered statement with its loops) whose expressions are being
 // printed, and its program.
 typedef struct emit_op {

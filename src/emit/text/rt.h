@@ -506,4 +506,262 @@ static inline void rt_write(int argc, char **argv, const char *name,
         exit(3);
     }
 }
+
+#ifdef RT_TEAM
+// Ranks of a team, which send boxes of elements to each other: processes of MPI
+// if RT_MPI is defined, else threads of one process. Messages between two ranks
+// with one tag arrive in the order in which they were sent.
+#ifdef RT_MPI
+#include <mpi.h>
+typedef MPI_Request rt_request;
+
+static inline void rt_send(int me, const void *data, int64_t bytes, int to,
+                           int tag, rt_request *r)
+{
+    (void)me;
+    MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag, MPI_COMM_WORLD, r);
+}
+
+static inline void rt_receive(int me, void *data, int64_t bytes, int from,
+                              int tag, rt_request *r)
+{
+    (void)me;
+    MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag, MPI_COMM_WORLD, r);
+}
+
+static inline void rt_wait(rt_request *r, int n)
+{
+    MPI_Waitall(n, r, MPI_STATUSES_IGNORE);
+}
+#else
+#include <pthread.h>
+typedef struct rt_message {
+    int from, to, tag;
+    void *data; // a copy
+    struct rt_message *next;
+} rt_message;
+
+// The messages that were sent and not received yet, the oldest first. program.c
+// has the only one.
+typedef struct rt_mail {
+    pthread_mutex_t lock;
+    pthread_cond_t sent;
+    rt_message *first;
+} rt_mail;
+extern rt_mail rt_post;
+
+// A message to be received; data is NULL for one that was sent.
+typedef struct rt_request {
+    int from, to, tag;
+    void *data;
+    int64_t bytes;
+} rt_request;
+
+static inline void rt_send(int me, const void *data, int64_t bytes, int to,
+                           int tag, rt_request *r)
+{
+    rt_message *m = (rt_message *)rt_alloc(1, sizeof *m);
+    m->from = me;
+    m->to = to;
+    m->tag = tag;
+    m->data = rt_alloc(bytes, 1);
+    memcpy(m->data, data, (size_t)bytes);
+    r->data = NULL;
+    pthread_mutex_lock(&rt_post.lock);
+    rt_message **end = &rt_post.first;
+    while (*end)
+        end = &(*end)->next;
+    *end = m;
+    pthread_cond_broadcast(&rt_post.sent);
+    pthread_mutex_unlock(&rt_post.lock);
+}
+
+static inline void rt_receive(int me, void *data, int64_t bytes, int from,
+                              int tag, rt_request *r)
+{
+    r->from = from;
+    r->to = me;
+    r->tag = tag;
+    r->data = data;
+    r->bytes = bytes;
+}
+
+// Takes the oldest message that a request waits for; rt_post is locked.
+static inline rt_message *rt_take_message(const rt_request *r)
+{
+    for (;;) {
+        for (rt_message **m = &rt_post.first; *m; m = &(*m)->next)
+            if ((*m)->from == r->from && (*m)->to == r->to &&
+                (*m)->tag == r->tag) {
+                rt_message *found = *m;
+                *m = found->next;
+                return found;
+            }
+        pthread_cond_wait(&rt_post.sent, &rt_post.lock);
+    }
+}
+
+static inline void rt_wait(rt_request *r, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (!r[i].data)
+            continue;
+        pthread_mutex_lock(&rt_post.lock);
+        rt_message *m = rt_take_message(&r[i]);
+        pthread_mutex_unlock(&rt_post.lock);
+        memcpy(r[i].data, m->data, (size_t)r[i].bytes);
+        free(m->data);
+        free(m);
+    }
+}
+#endif
+
+// Adds up the accumulators of the ranks that have partial results of the same
+// elements, in the order of `members`, of which this rank is number `at`. type:
+// f float, d double, i int64_t; how: + * < (minimum) > (maximum).
+static inline void rt_combine(int me, void *parts, int64_t n, char type,
+                              char how, const int *members, int n_members,
+                              int at, int tag)
+{
+    int64_t bytes = n * (type == 'f' ? 4 : 8);
+    char *all = (char *)rt_alloc(n_members, (size_t)bytes + 1);
+    rt_request *r =
+        (rt_request *)rt_alloc(2 * n_members, sizeof(rt_request));
+    int k = 0;
+    for (int m = 0; m < n_members; m++) {
+        if (m == at)
+            continue;
+        rt_receive(me, all + m * bytes, bytes, members[m], tag, &r[k++]);
+        rt_send(me, parts, bytes, members[m], tag, &r[k++]);
+    }
+    rt_wait(r, k);
+    memcpy(all + at * bytes, parts, (size_t)bytes);
+    memcpy(parts, all, (size_t)bytes);
+    for (int m = 1; m < n_members; m++)
+        for (int64_t i = 0; i < n; i++) {
+            const void *by = all + m * bytes;
+            if (type == 'i') {
+                int64_t *x = (int64_t *)parts + i, y = ((const int64_t *)by)[i];
+                *x = how == '+'   ? rt_iadd(*x, y)
+                     : how == '*' ? rt_imul(*x, y)
+                     : how == '<' ? rt_imin(*x, y)
+                                  : rt_imax(*x, y);
+                continue;
+            }
+            double x = type == 'f' ? (double)((float *)parts)[i]
+                                   : ((double *)parts)[i];
+            double y = type == 'f' ? (double)((const float *)by)[i]
+                                   : ((const double *)by)[i];
+            x = how == '+'   ? x + y
+                : how == '*' ? x * y
+                : how == '<' ? rt_min(x, y)
+                             : rt_max(x, y);
+            if (type == 'f')
+                ((float *)parts)[i] = (float)x;
+            else
+                ((double *)parts)[i] = x;
+        }
+    free(all);
+    free(r);
+}
+
+// A rank's part of a tensor: a box of it, in memory that holds a larger box.
+typedef struct rt_part {
+    int n_dims;
+    int64_t shape[16]; // of the whole tensor
+    int64_t off[16], size[16]; // the box
+    int64_t at[16], local[16]; // where it begins in memory, whose shape is local
+} rt_part;
+
+// Copies the box between the memory of the rank, the whole tensor, or a dense
+// copy of it.
+static inline void rt_copy_part(const rt_part *p, char *to,
+                                const int64_t *to_shape, const int64_t *to_at,
+                                const char *from, const int64_t *from_shape,
+                                const int64_t *from_at, size_t size)
+{
+    int64_t n = 1, k[16] = {0};
+    for (int d = 0; d < p->n_dims; d++)
+        n *= p->size[d];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t t = 0, f = 0;
+        for (int d = 0; d < p->n_dims; d++) {
+            t = t * to_shape[d] + to_at[d] + k[d];
+            f = f * from_shape[d] + from_at[d] + k[d];
+        }
+        memcpy(to + t * (int64_t)size, from + f * (int64_t)size, size);
+        for (int d = p->n_dims - 1; d >= 0 && ++k[d] == p->size[d]; d--)
+            k[d] = 0;
+    }
+}
+
+static inline int64_t rt_elems(int n_dims, const int64_t *shape)
+{
+    int64_t n = 1;
+    for (int d = 0; d < n_dims; d++)
+        n *= shape[d];
+    return n;
+}
+
+// Every rank reads the whole tensor and keeps its part.
+static inline void rt_read_part(int argc, char **argv, const char *name,
+                                const char *descr, const rt_part *p, void *data,
+                                size_t size)
+{
+    int64_t n = rt_elems(p->n_dims, p->shape);
+    char *whole = (char *)rt_alloc(n, size);
+    rt_read(argc, argv, name, descr, p->n_dims, p->shape, whole, n, size);
+    if (data)
+        rt_copy_part(p, (char *)data, p->local, p->at, whole, p->shape, p->off,
+                     size);
+    free(whole);
+}
+
+// Rank 0 receives the parts of all ranks and writes the tensor.
+static inline void rt_write_part(int me, int n_ranks, int argc, char **argv,
+                                 const char *name, const char *descr,
+                                 const char *shape, const rt_part *p,
+                                 const void *data, size_t size, int was_read,
+                                 int tag)
+{
+    static const int64_t zeros[16];
+    rt_request r[2];
+    if (!rt_file(argc, argv, name, was_read))
+        return;
+    int64_t mine = data ? rt_elems(p->n_dims, p->size) : 0;
+    int64_t n = rt_elems(p->n_dims, p->shape);
+    char *dense = (char *)rt_alloc(mine, size);
+    if (data)
+        rt_copy_part(p, dense, p->size, zeros, (const char *)data, p->local,
+                     p->at, size);
+    if (me) {
+        rt_part box = *p;
+        for (int d = 0; d < 16 && !data; d++)
+            box.size[d] = 0;
+        rt_send(me, &box, (int64_t)sizeof box, 0, tag, &r[0]);
+        rt_send(me, dense, mine * (int64_t)size, 0, tag, &r[1]);
+        rt_wait(r, 2);
+        free(dense);
+        return;
+    }
+    char *whole = (char *)rt_alloc(n, size);
+    if (data)
+        rt_copy_part(p, whole, p->shape, p->off, dense, p->size, zeros, size);
+    free(dense);
+    for (int k = 1; k < n_ranks; k++) {
+        rt_part box;
+        rt_receive(me, &box, (int64_t)sizeof box, k, tag, r);
+        rt_wait(r, 1);
+        int64_t theirs = rt_elems(box.n_dims, box.size);
+        dense = (char *)rt_alloc(theirs, size);
+        rt_receive(me, dense, theirs * (int64_t)size, k, tag, r);
+        rt_wait(r, 1);
+        rt_copy_part(&box, whole, box.shape, box.off, dense, box.size, zeros,
+                     size);
+        free(dense);
+    }
+    rt_write(argc, argv, name, descr, shape, whole, n, size, was_read);
+    free(whole);
+}
+#endif
 #endif
