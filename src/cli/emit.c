@@ -24,6 +24,8 @@ int cli_emit(const cli_command *c, int argc, char **argv)
         {"team", 0, "P",
          "divide over P processes; a C program for each of them", CLI_SIZE,
          &a.options.team},
+        {"devices", 0, "N", "the same: a device is a rank of a team", CLI_SIZE,
+         &a.devices},
         {"grid", 0, "AxB", "ranks per axis of the team", CLI_TEXT,
          &a.options.grid},
         {"policy", 0, "HOW", "who computes which tiles, as divvy grid has it",

@@ -149,6 +149,14 @@ static dv_status read_options(const cli_plan_args *args, cli_cores *cores,
 {
     *out = args->options;
     out->size = sizeof *out;
+    if (args->devices && (out->team || args->team_of_ranks))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "--devices %" PRId64
+                       ": a device is a rank of a team inside one process, so "
+                       "that neither --team nor mpirun goes with it",
+                       args->devices);
+    if (args->devices)
+        out->team = args->devices;
     out->pins = args->pins.at;
     out->n_pins = (size_t)args->pins.n;
     out->bars = args->bars.at;
@@ -181,6 +189,7 @@ static dv_status check_effects(const char *path, const cli_plan_args *args,
         int given;
     } rows[] = {
         {"team", "dist", o->team > 0 && !args->team_of_ranks},
+        {"devices", "dist", args->devices > 0},
         {"rank", "dist",
          o->rank > 0 && !args->team_of_ranks && !args->takes_rank},
         {"grid", "dist", o->grid != NULL},

@@ -14,6 +14,7 @@ typedef struct cli_plan_args {
     dv_residents default_scratch;
     cli_list sets, pins, bars, allow, holes, constants;
     dv_plan_options options;
+    int64_t devices; // of --devices; 0: not given
     // Nonzero if the number of ranks and the own rank in `options` come from
     // mpirun.
     int team_of_ranks;
