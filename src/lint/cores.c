@@ -94,10 +94,10 @@ static void check_ranges(lint *l, const lint_rects *r, const char *name,
                         "core %" PRId64 ",%" PRId64 " has work and is in no %s",
                         cores[i].x, cores[i].y, name);
     }
-    if (in_ranges > (double)found && l->n_names)
-        lint_report(l, "ranges",
-                    "%ss name %.0f cores, %" PRId64 " have arguments", name,
-                    in_ranges, found);
+    if (in_ranges > (double)found && (l->n_names || l->stage))
+        lint_report(l, "ranges", "%ss name %.0f cores, %" PRId64 " have %s",
+                    name, in_ranges, found,
+                    l->stage ? "tiles or an empty list" : "arguments");
 }
 
 // Checks that every core with work is in exactly one of group_1 and group_2

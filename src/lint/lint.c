@@ -333,9 +333,13 @@ void lint_check_all(lint *l)
         lint_report(l, "format",
                     "%" PRId64 " tiles are stated, there are %" PRId64,
                     l->n_tiles, tiles);
+    lint_check_stage(l);
     lint_check_args(l);
     lint_check_cores(l);
-    if (l->n_boxes || (l->local_shard && !l->n_spans))
+    if (l->stage == LINT_ATTRIBUTES)
+        dv_put(&l->report, "note: the file does not say which core computes "
+                           "which tiles\n");
+    else if (l->n_boxes || (l->local_shard && !l->n_spans))
         check_boxes(l);
     else
         check_spans(l);

@@ -9,6 +9,7 @@
 //            stage B assigns tiles to cores
 //   csv.c    reads tables of kernel arguments as CSV
 //   cores.c  checks cores, the rectangles they are in, and missing cores
+//   stage.c  checks the attributes that TileLang's stage B writes
 //   args.c   checks the kernel arguments of cores against their work
 #ifndef DV_LINT_H
 #define DV_LINT_H
@@ -62,6 +63,13 @@ typedef struct lint_buffer {
     int64_t index, tiles, page_bytes, bytes;
 } lint_buffer;
 
+// What a file has of TileLang's stage B, which assigns tiles to cores.
+typedef enum lint_stage {
+    LINT_NO_STAGE,
+    LINT_PARTITION, // the tiles of every core, and attributes
+    LINT_ATTRIBUTES // only attributes: grid_tiles, core_ranges and others
+} lint_stage;
+
 typedef struct lint {
     dv_arena arena;
     dv_diag *diag;
@@ -74,6 +82,12 @@ typedef struct lint {
     // column and in a row, then the rows and columns of tiles of one.
     int64_t shards[4];
     int local_shard, streams;
+    lint_stage stage;
+    const char *mode; // its partition_mode; NULL: the file does not say
+    // Its names of kernel arguments; has_stage_names is 1 if there is a list.
+    const char *stage_names[LINT_MAX_NAMES];
+    int32_t n_stage_names;
+    int has_stage_names;
     // Number of parts into which each tile's sum over k is split by the policy
     // splitk; 0: the policy is another one.
     int64_t split;
@@ -157,6 +171,8 @@ void lint_check_args(lint *l);
 // Checks the cores, the rectangles and groups that contain them, and the holes,
 // which are missing cores (cores.c).
 void lint_check_cores(lint *l);
+// Checks the attributes of TileLang's stage B (stage.c).
+void lint_check_stage(lint *l);
 // Runs all checks (lint.c).
 void lint_check_all(lint *l);
 

@@ -5,6 +5,8 @@
 //   divvy        {"grid_tiles": [5, 13], "rows": [{"core_xy": …, "args": …}]}
 //   partition    {"work_partition": {"core_0_1": [[0, 1], …]}, …}, or with
 //                names "(x,y)" and tiles {"io": 0, "jo": 1}
+//   attributes   {"partition_mode": "global", "grid_tiles": [8, 8],
+//                "core_ranges": [[0, 0, 7, 7]], "runtime_args": [names]}
 //   tiles        {"tt_grid_x": 8, "tt_tiles_per_core": [[0, 1], …]}
 //   assignments  {"grid": {…}, "cores": {"assignments": [{…}]}}
 //   table        {"runtime_args": [names], "rows": [[values], …]}, or CSV
@@ -78,6 +80,22 @@ static int read_names(lint *l, const dv_jval *v)
     return l->n_names > 0;
 }
 
+// Reads the names of kernel arguments that TileLang's stage B writes.
+static void read_stage(lint *l, lint_stage stage, const dv_jval *args)
+{
+    l->stage = stage;
+    l->has_stage_names = args != NULL;
+    int good = !args || args->kind == DV_JARRAY;
+    for (int32_t i = 0; good && args && i < args->n; i++) {
+        good = args->items[i].kind == DV_JSTRING && i < LINT_MAX_NAMES;
+        if (good)
+            l->stage_names[l->n_stage_names++] = args->items[i].s;
+    }
+    if (!good)
+        lint_report(l, "format", "%s is no list of at most %d names", args->key,
+                    LINT_MAX_NAMES);
+}
+
 static void read_sizes(lint *l, const dv_jval *v)
 {
     int64_t two[2];
@@ -93,8 +111,8 @@ static void read_sizes(lint *l, const dv_jval *v)
     }
     l->batch = count_of(v, "batch", 1);
     l->kt = dv_max_i64(count_of(v, "Kt", 1), 1);
-    l->local_shard =
-        mode && mode->kind == DV_JSTRING && !strcmp(mode->s, "local_shard");
+    l->mode = mode ? mode->kind == DV_JSTRING ? mode->s : "" : NULL;
+    l->local_shard = l->mode && !strcmp(l->mode, "local_shard");
     numbers(l, get(v, "shard_grid"), "shard_grid", 2, l->shards);
     numbers(l, get(v, "local_shape_tiles"), "local_shape_tiles", 2,
             l->shards + 2);
@@ -472,12 +490,21 @@ static void read_object(lint *l, const dv_jval *v)
         read_table(l, rows);
         return;
     }
-    int six = ranges && ranges->kind == DV_JARRAY && !work && !rows;
-    if (six && !tiles && !cores) {
+    int alone = ranges && ranges->kind == DV_JARRAY && !work && !rows &&
+                !tiles && !cores;
+    int six = ranges && ranges->n && ranges->items[0].n == 6;
+    int attributes = alone && !six &&
+                     (get(v, "partition_mode") || get(v, "grid_tiles") ||
+                      get(v, "core_grid"));
+    if (alone && !attributes) {
         read_six(l, ranges);
         return;
     }
     l->has_ranges = read_rects(l, ranges, "a range", &l->ranges);
+    if (attributes || (work && !is_rows_of(rows, DV_JOBJECT)))
+        read_stage(l, work ? LINT_PARTITION : LINT_ATTRIBUTES, args);
+    if (attributes)
+        return;
     if (is_rows_of(rows, DV_JOBJECT))
         read_ours(l, v, rows);
     else if (work)

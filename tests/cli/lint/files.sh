@@ -164,6 +164,46 @@ F
 lint 4 'lost: tile (0,4) is on no core'
 grep -q '^32 defects' .out || complain 'not the 32 tiles that are lost'
 
+# -- TileLang's attributes: with the tiles of cores, in every order of names,
+# with idle cores and addresses, and without tiles
+file <<'F'
+{"tt.partition_mode": "global", "tt.core_grid": [2, 2], "tt.grid_tiles": [1, 3],
+ "tt.work_partition": {"core_0_0": [[0,0]], "core_0_1": [[0,1]], "core_1_0": [[0,2]], "core_1_1": []},
+ "tt.core_ranges": [[0,0,0,0],[1,0,1,0],[0,1,0,1],[1,1,1,1]],
+ "tt.runtime_args": ["a_addr", "c_addr", "start_id", "count", "Mt", "Nt", "Kt"]}
+F
+lint 0 'no defects'
+cp plan.json sound.json
+spoil '\[1, 3\]' '[1, 2]' 'outside: tile (0,2) of core 0,1'
+spoil '\[1, 3\]' '[2, 3]' 'lost: tile (1,0) is on no core'
+spoil '"tt.grid_tiles": \[1, 3\]' '"tt.grid_tiles": 3' 'format: grid_tiles is not 2 whole numbers'
+spoil '"global"' '"globl"' "format: partition_mode is 'globl', not global or local_shard"
+spoil '"global"' '"local_shard"' 'format: partition_mode is local_shard, shard_grid is missing'
+spoil '"global"' '"local_shard"' 'arguments: runtime_args has no sy'
+spoil '"Mt", ' '' 'arguments: runtime_args has no Mt'
+spoil '"Mt", ' '"sx", ' 'arguments: runtime_args has sx, which only partition_mode local_shard has'
+spoil '"c_addr", ' '"count", ' 'arguments: runtime_args has count twice'
+spoil '"c_addr", ' '7, ' 'format: tt.runtime_args is no list'
+spoil '\[1,1,1,1\]' '[2,1,2,1]' 'ranges: core 1,1 has work and is in no range'
+spoil '"core_1_1": \[\]' '"core_1_1": [[0,2]]' 'duplicate: tile (0,2) is on core 0,1 and core 1,1'
+spoil ', "core_1_1": \[\]' '' 'ranges: ranges name 4 cores, 3 have tiles or an empty list'
+file <<'F'
+{"tt_partition_mode": "local_shard", "tt_core_grid": [4, 2], "tt_grid_tiles": [8, 8], "tt_shard_grid": [2, 4],
+ "tt_local_shape_tiles": [4, 2], "tt_core_ranges": [[0, 0, 3, 1]],
+ "tt_runtime_args": ["tt_start_tile", "tt_tile_count", "Mt", "Kt", "Nt", "Sm", "Sn", "Gy", "Gx", "tt_shard_coord_y", "tt_shard_coord_x"]}
+F
+lint 0 'note: the file does not say which core computes which tiles'
+grep -q 'no defects' .out || complain 'defects of sound attributes'
+cp plan.json sound.json
+spoil '"tt_core_grid": \[4, 2\]' '"tt_core_grid": [2, 4]' 'lost: 2 rows and 4 columns of shards, there are 4 rows and 2 columns of cores'
+spoil '\[8, 8\]' '[8, 16]' 'lost: 2x4 shards of 4x2 tiles, there are 8x16 tiles'
+spoil '\[8, 8\]' '[4, 8]' 'outside: 2x4 shards of 4x2 tiles, there are 4x8 tiles'
+spoil '"tt_grid_tiles": \[8, 8\], ' '' 'format: the file does not say how many tiles there are'
+spoil '"local_shard"' '"global"' 'format: partition_mode is global, shard_grid is not of it'
+spoil '"tt_shard_coord_y"' '"shard_y"' 'arguments: runtime_args has no sy'
+spoil '\[0, 0, 3, 1\]' '[0, 0, 4, 1]' 'off-grid: range (0,0)-(4,1) on a grid of 4x2 cores'
+spoil '\[\[0, 0, 3, 1\]\]' '[[0, 0, 3, 1], [3, 1, 3, 1]]' 'ranges: range 0 and 1 overlap'
+
 # -- Its published plan: 8 of the 16 tiles of 128x128, no version
 file <<'F'
 {"core_grid": [2, 2], "core_ranges": [{"start": [0, 0], "extent": [2, 2]}],
