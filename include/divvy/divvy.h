@@ -283,6 +283,9 @@ typedef enum dv_emit_format {
     DV_EMIT_TT_METALIUM,
     DV_EMIT_JSON,
     DV_EMIT_CSV,
+    // Kernels as an object, for programs without this library; compiled by the
+    // command in the environment variable CC, or by cc.
+    DV_EMIT_OBJECT,
 } dv_emit_format;
 // Checks a plan and writes it as source files or tables into a folder, which is
 // made if it does not exist. Plans of teams are written as C or OpenMP only, a

@@ -1,4 +1,5 @@
-// divvy emit: writes a plan as C, OpenMP, TT-Metalium kernels or tables.
+// divvy emit: writes a plan as C, OpenMP, TT-Metalium kernels, tables or an
+// object.
 #include "cli/load.h"
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +36,7 @@ int cli_emit(const cli_command *c, int argc, char **argv)
         {"scratch", 0, "all|reductions|off",
          "what may be resident on cores (default: all; tt-metalium: off)",
          CLI_CHOICE, &a.options.scratch},
-        {"as", 0, "c|openmp|tt-metalium|json|csv",
+        {"as", 0, "c|openmp|tt-metalium|json|csv|object",
          "what the plan is written as (default: c)", CLI_CHOICE, &as},
         {"out", 'o', "DIR", "the folder that is written", CLI_TEXT, &dir},
         {0},

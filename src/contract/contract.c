@@ -253,6 +253,14 @@ dv_contraction_choices dv_contraction_chosen(const dv_contraction *c)
     return out;
 }
 
+int dv_contraction_only_calls(const dv_contraction *c)
+{
+    int copies = c->ahead_bytes > 0;
+    for (int i = 0; i < DV_N_OPERANDS; i++)
+        copies |= c->movers[i].scalar != 0;
+    return !copies;
+}
+
 void dv_contraction_destroy(dv_contraction *c)
 {
     if (!c)

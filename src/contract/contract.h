@@ -54,6 +54,9 @@ typedef struct dv_contraction_choices {
     int stages;  // 1 if each kernel call copies the rows of the next one
 } dv_contraction_choices;
 dv_contraction_choices dv_contraction_chosen(const dv_contraction *c);
+// Returns whether a run only calls kernels: none of its operands is copied
+// otherwise.
+int dv_contraction_only_calls(const dv_contraction *c);
 // Prepares a product to run with the loops of `n`, which is scheduled and whose
 // k dimensions have the order that is wanted, and with these choices, as far as
 // there are kernels for them: the caller compares dv_contraction_chosen.

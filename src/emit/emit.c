@@ -88,8 +88,9 @@ static dv_status emit_as(emitter *e, dv_emit_format format)
         [DV_EMIT_OPENMP] = dv_emit_c,
         [DV_EMIT_TT_METALIUM] = dv_emit_metal,
         [DV_EMIT_JSON] = dv_emit_json,
-        [DV_EMIT_CSV] = dv_emit_csv};
-    DV_TRY(dv_options_enum((int)format, DV_EMIT_CSV + 1, "format", e->diag));
+        [DV_EMIT_CSV] = dv_emit_csv,
+        [DV_EMIT_OBJECT] = dv_emit_object};
+    DV_TRY(dv_options_enum((int)format, DV_EMIT_OBJECT + 1, "format", e->diag));
     e->openmp = format == DV_EMIT_OPENMP;
     if (e->plan->team.n_axes)
         return dv_emit_team(e);
@@ -113,6 +114,8 @@ dv_status dv_plan_emit(const dv_plan *plan, dv_emit_format format,
     dv_status st = emit_as(&e, format);
     if (st == DV_OK)
         st = write_files(&e);
+    if (st == DV_OK && format == DV_EMIT_OBJECT)
+        st = dv_emit_compile(&e);
     for (int32_t i = 0; i < e.n_files; i++)
         dv_text_free(&e.files[i].text);
     dv_text_free(&e.out);

@@ -5,6 +5,7 @@
 //   openmp       program.c, rt.h     one thread per core
 //   tt-metalium  host.cpp, rt.h; for each group a reader, a compute and a
 //                writer kernel
+//   object       NAME.c, NAME.h, NAME.o: machine code, see object.c
 //   json, csv    tiles and arguments of every core, per group
 //
 // Of the plan of a team, C and OpenMP programs have a file for each rank; the
@@ -24,6 +25,7 @@
 //   metal_expr.c     writes expressions as calls on tiles in registers
 //   metal_block.c    writes products on rectangles of cores that share panels
 //   metal_host.c     writes the host program
+//   object.c         writes kernels and their calls, and compiles them
 //   table.c          writes tables of tiles and arguments
 //   work.c           collects the tile ranges of each core of a grid
 //   text/rt.h        the runtime, which is copied beside every program
@@ -282,6 +284,11 @@ int dv_emit_is_blocks(const emit_kernel *k);
 dv_status dv_emit_size_blocks(const emitter *e, emit_kernel *k);
 void dv_emit_block_reader(emitter *e, const emit_kernel *k);
 void dv_emit_block_writer(emitter *e, const emit_kernel *k);
+
+// Emits the files of an object, and compiles them after they are written
+// (object.c).
+dv_status dv_emit_object(emitter *e);
+dv_status dv_emit_compile(const emitter *e);
 
 // The functions of table.c write the tables of tiles and kernel arguments.
 

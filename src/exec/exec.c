@@ -365,9 +365,9 @@ static dv_status set_up(dv_exec *x, const dv_exec_options *o, dv_diag *diag)
         diag);
 }
 
-// Creates an exec of a plan that the checker accepts.
-static dv_status create(dv_exec **out, const dv_plan *plan, int probing,
-                        const dv_schedule_pins *wanted,
+// Creates an exec of a plan that the checker accepts; the members of `as` that
+// say how are set, all others 0.
+static dv_status create(dv_exec **out, const dv_plan *plan, const dv_exec *as,
                         const dv_exec_options *o, dv_diag *diag)
 {
     dv_arena arena = {0};
@@ -376,8 +376,9 @@ static dv_status create(dv_exec **out, const dv_plan *plan, int probing,
         return dv_nomem(diag);
     x->arena = arena;
     x->plan = plan;
-    x->probing = probing;
-    x->wanted = wanted;
+    x->probing = as->probing;
+    x->wanted = as->wanted;
+    x->called = as->called;
     x->total = dv_program_points(plan->ops);
     pthread_mutex_init(&x->lock, NULL);
     dv_status st = set_up(x, o, diag);
@@ -399,7 +400,7 @@ dv_status dv_exec_create_with(dv_exec **out, const dv_plan *plan,
                        ", each of its ranks has an executor of its own",
                        dv_plan_team_size(&plan->team));
     DV_TRY(dv_plan_check(plan, diag)); // an invalid plan is not run
-    return create(out, plan, 0, NULL, &o, diag);
+    return create(out, plan, &(dv_exec){.probing = 0}, &o, diag);
 }
 
 dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
@@ -411,7 +412,15 @@ dv_status dv_exec_probe(dv_exec **out, const dv_plan *plan,
                         const dv_schedule_pins *wanted, dv_diag *diag)
 {
     dv_exec_options o = DV_EXEC_OPTIONS_INIT;
-    return create(out, plan, 1, wanted, &o, diag);
+    return create(out, plan, &(dv_exec){.probing = 1, .wanted = wanted}, &o,
+                  diag);
+}
+
+dv_status dv_exec_create_recorded(dv_exec **out, const dv_plan *plan,
+                                  dv_jit_called *called, dv_diag *diag)
+{
+    dv_exec_options o = DV_EXEC_OPTIONS_INIT;
+    return create(out, plan, &(dv_exec){.called = called}, &o, diag);
 }
 
 void dv_exec_destroy(dv_exec *x)

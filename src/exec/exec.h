@@ -35,6 +35,7 @@
 //   fill.c          generates input data from a seed
 //   verify.c        compares results with the oracle, all or samples of them
 //   rate.c          measures the peak rates of the machine
+//   record.[ch]     records what a run calls, for objects
 #ifndef DV_EXEC_H
 #define DV_EXEC_H
 #include "sim/sim.h"

@@ -462,9 +462,11 @@ static dv_status find_jit(dv_exec *x, dv_diag *diag)
     x->jit = NULL;
     if (x->kind != DV_RUN_THREADS)
         return DV_OK;
-    if (*plan->target.kernels)
+    if (*plan->target.kernels || x->called)
         DV_TRY(dv_jit_create_for(&x->own_jit, plan->target.kernels, diag));
-    x->jit = *plan->target.kernels ? x->own_jit : dv_jit_shared();
+    if (x->called)
+        DV_TRY(dv_jit_record(x->own_jit, x->called, diag));
+    x->jit = x->own_jit ? x->own_jit : dv_jit_shared();
     const char *here = dv_exec_kernels(x), *wants = plan->schedule.kernels;
     if (!x->choosing && strcmp(wants, "any") && strcmp(here, wants))
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
@@ -481,7 +483,7 @@ static void set_caches(dv_exec *x)
     dv_caches caches = {t->l1_bytes, t->l2_bytes, t->l3_bytes};
     if (!x->jit)
         caches = (dv_caches){0};
-    else if (!caches.l1_bytes && !x->own_jit)
+    else if (!caches.l1_bytes && !*t->kernels)
         // Use the host's caches, because the target does not describe its own.
         caches = dv_host_caches();
     x->set.l1_bytes = caches.l1_bytes;

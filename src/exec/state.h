@@ -1,5 +1,6 @@
 // The data structures of an exec and its runs, private to exec.c, run.c,
-// session.c, start.c, sequential.c, threads.c, prepare.c, local.c and nest.c.
+// session.c, start.c, sequential.c, threads.c, prepare.c, local.c, nest.c and
+// record.c.
 #ifndef DV_EXEC_STATE_H
 #define DV_EXEC_STATE_H
 #include "divvy/run.h"
@@ -131,6 +132,8 @@ struct dv_run {
     double tile_work; // of the tile that runs, sequentially
     // Seconds per group, borrowed from dv_exec_time_groups; NULL: not timed.
     double *spent;
+    // Records a copy to a snapshot in place of making it; NULL: it is made.
+    void (*copied)(void *pool, void *to, const void *from, int64_t bytes);
     dv_exec_hooks hooks;
     dv_status hook_status; // what the last call of a hook returned
     // Where the next execution begins (dv_exec_resume_at); -1: at its first op.
@@ -154,6 +157,9 @@ struct dv_exec {
     // prescribes for each op, or is NULL.
     int probing;
     const dv_schedule_pins *wanted;
+    // Records the calls of kernels, which then do not run (record.c); NULL: the
+    // kernels run.
+    dv_jit_called *called;
     // Cache of kernels; NULL: no kernels for this machine.
     dv_jit *jit;
     // Cache of kernels for the instruction set that the target names; NULL:
@@ -196,6 +202,10 @@ dv_status dv_exec_find_locals(dv_exec *x, dv_diag *diag);
 // these tiles. `wanted` has what the user prescribes for each op, or is NULL.
 dv_status dv_exec_probe(dv_exec **out, const dv_plan *plan,
                         const dv_schedule_pins *wanted, dv_diag *diag);
+// Creates an exec of a checked plan on threads whose kernels record their calls
+// by `called` instead of running, for record.c.
+dv_status dv_exec_create_recorded(dv_exec **out, const dv_plan *plan,
+                                  dv_jit_called *called, dv_diag *diag);
 // Describes how op number `op` of an exec on threads is computed, as the plan's
 // section `schedule` does.
 void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out);

@@ -139,8 +139,12 @@ static void take_snapshot(dv_run *r, int32_t op, int32_t id, int32_t n)
     int64_t bytes = dv_tensor_bytes(&x->plan->ops->tensors[t]);
     int64_t from = bytes / n * id + dv_min_i64(id, bytes % n);
     int64_t len = bytes / n + (id < bytes % n);
-    memcpy((char *)r->snapshot + x->kernels[op].old_off + from,
-           (char *)r->data[t] + from, (size_t)len);
+    char *to = (char *)r->snapshot + x->kernels[op].old_off + from;
+    const char *source = (char *)r->data[t] + from;
+    if (r->copied)
+        r->copied(r->pool, to, source, len);
+    else
+        memcpy(to, source, (size_t)len);
 }
 
 // Returns 1 if the snapshots of a group (copies of tensors that its ops both

@@ -59,6 +59,13 @@ static inline int dv_isa_copies_next(const dv_isa *isa, const dv_gemm_shape *s)
            (s->k - 2) / (s->k * rows / s->m) >= LEAST_TURN;
 }
 
+// Writes a function for this machine that passes its arguments on to `called`,
+// with `kernel` as the fifth (record.c). Returns its bytes, at most
+// DV_RECORDER_BYTES; 0: there is none for this machine.
+enum { DV_RECORDER_BYTES = 32 };
+size_t dv_jit_put_recorder(unsigned char *out, dv_jit_called *called,
+                           uint64_t kernel);
+
 // Returns the instruction set that this cache of kernels generates code for.
 const dv_isa *dv_jit_isa(const dv_jit *jit);
 

@@ -22,8 +22,6 @@
 
 enum { KEY_WORDS = 10, FIRST_SLOTS = 64, MAX_CODE = 1 << 18 };
 
-typedef enum key_kind { KIND_GEMM, KIND_MOVE, KIND_VEC } key_kind;
-
 typedef union key {
     dv_gemm_shape gemm;
     dv_move_shape move;
@@ -40,17 +38,20 @@ _Static_assert(sizeof(dv_move_shape) == 2 * 8 + 2 * 4 + 8, "padding");
 typedef struct wanted {
     const uint64_t *words;
     int n;
-    key_kind kind;
+    dv_jit_kind kind;
     const dv_vec_shape *vec;
 } wanted;
 
 typedef struct entry {
-    uint64_t hash; // hash of the key's words and kind
-    const void *run;
+    uint64_t hash;    // hash of the key's words and kind
+    const void *run;  // what is called: the code, or what records its calls
+    const void *code; // the kernel
     size_t size_bytes;
     struct entry *next; // next entry in the order of creation
-    key_kind kind;
+    dv_jit_kind kind;
     int n;
+    int32_t n_operands; // of a vector kernel
+    int calls;          // 1: the code calls functions of this process
     uint64_t words[];
 } entry;
 
@@ -74,6 +75,7 @@ struct dv_jit {
     int64_t n, code_bytes;
     FILE *perf_map; // NULL unless DIVVY_PERF_MAP is set
     const dv_isa *isa;
+    dv_jit_called *called; // records the calls of kernels; NULL: they run
     int foreign; // 1: the kernels can be listed but not run on this machine
     // Memory in which generators cache patterns of instructions between kernels
     // (dv_code.keep).
@@ -82,7 +84,7 @@ struct dv_jit {
 
 // Hashes the words of a key as a sum of products with odd constants. The
 // products do not depend on each other, so that they overlap in the pipeline.
-static inline uint64_t hash_of(const uint64_t *w, int n, key_kind kind)
+static inline uint64_t hash_of(const uint64_t *w, int n, dv_jit_kind kind)
 {
     uint64_t h = (uint64_t)kind, odd = 0x9e3779b97f4a7c15u;
     for (int i = 0; i < n; i++, odd += 0x3c6ef372fe94f82au)
@@ -170,12 +172,12 @@ static void name_of(const entry *e, char *out, size_t size)
 {
     key k = {.words = {0}};
     const dv_move_shape *v = &k.move;
-    if (e->kind == KIND_VEC) {
+    if (e->kind == DV_JIT_VEC) {
         dv_vec_name(e->words, out, size);
         return;
     }
     memcpy(&k, e->words, (size_t)e->n * sizeof *e->words);
-    if (e->kind == KIND_GEMM)
+    if (e->kind == DV_JIT_GEMM)
         name_gemm(&k.gemm, out, size);
     else
         snprintf(out, size, "%s_%s_%dx%d_ld%d_%d", moves[v->move],
@@ -191,7 +193,7 @@ static void write_perf_map(dv_jit *jit, const entry *e)
         return;
     char name[128];
     name_of(e, name, sizeof name);
-    fprintf(jit->perf_map, "%" PRIxPTR " %zx divvy_%s\n", (uintptr_t)e->run,
+    fprintf(jit->perf_map, "%" PRIxPTR " %zx divvy_%s\n", (uintptr_t)e->code,
             e->size_bytes, name);
     fflush(jit->perf_map);
 }
@@ -369,11 +371,11 @@ static dv_status generate(dv_jit *jit, const wanted *w, dv_code *code,
                           dv_diag *diag)
 {
     key full = {.words = {0}};
-    if (w->kind != KIND_VEC)
+    if (w->kind != DV_JIT_VEC)
         memcpy(&full, w->words, (size_t)w->n * sizeof *w->words);
-    if (w->kind == KIND_VEC) {
+    if (w->kind == DV_JIT_VEC) {
         DV_TRY(generate_vec(jit, w, code, diag));
-    } else if (w->kind == KIND_GEMM) {
+    } else if (w->kind == DV_JIT_GEMM) {
         DV_TRY(check_gemm(jit->isa, &full.gemm, diag));
         dv_backend_of(jit->isa)->gemm(code, jit->isa, &full.gemm);
     } else {
@@ -394,7 +396,7 @@ static dv_status generate_in_place(dv_jit *jit, const wanted *w, dv_code *code,
         if (!at)
             return dv_nomem(diag);
         room = room < MAX_CODE ? room : MAX_CODE;
-        *code = (dv_code){at, 0, room, 0, jit->keep};
+        *code = (dv_code){at, 0, room, 0, jit->keep, 0};
         DV_TRY(generate(jit, w, code, diag));
         if (!code->failed)
             return DV_OK;
@@ -402,6 +404,22 @@ static dv_status generate_in_place(dv_jit *jit, const wanted *w, dv_code *code,
             return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
                            "a kernel does not fit its encodings");
     }
+}
+
+static int32_t n_operands(const wanted *w)
+{
+    int32_t n = 0;
+    for (const dv_vec_shape *s = w->vec; s; s = s->beside)
+        n += s->n_operands;
+    return n;
+}
+
+// Adds the function that records the calls of the next kernel.
+static const void *add_recorder(dv_jit *jit)
+{
+    unsigned char code[DV_RECORDER_BYTES];
+    size_t n = dv_jit_put_recorder(code, jit->called, (uint64_t)jit->n);
+    return dv_code_arena_add(&jit->memory, code, n);
 }
 
 // Generates a kernel and publishes its entry. The caller holds the lock.
@@ -414,10 +432,18 @@ static dv_status add(dv_jit *jit, const wanted *w, uint64_t hash, entry **out,
     entry *e = dv_arena_alloc(&jit->arena, 1, sizeof *e + key_bytes);
     if (!e || !make_room(jit))
         return dv_nomem(diag);
-    const void *run = dv_code_arena_commit(&jit->memory, code.n);
+    const void *at = dv_code_arena_commit(&jit->memory, code.n);
+    const void *run = at && jit->called ? add_recorder(jit) : at;
     if (!run)
         return dv_nomem(diag);
-    *e = (entry){hash, run, code.n, NULL, w->kind, w->n};
+    *e = (entry){.hash = hash,
+                 .run = run,
+                 .code = at,
+                 .size_bytes = code.n,
+                 .kind = w->kind,
+                 .n = w->n,
+                 .n_operands = n_operands(w),
+                 .calls = code.calls};
     memcpy(e->words, w->words, key_bytes);
     *(jit->last ? &jit->last->next : &jit->first) = e;
     jit->last = e;
@@ -460,8 +486,8 @@ static inline dv_status get(dv_jit *jit, const wanted *w, const void **run,
 // This function and dv_jit_vec are the only places where code addresses become
 // function pointers.
 static inline dv_status get_fixed(dv_jit *jit, const void *shape,
-                                  size_t size_bytes, key_kind kind, void *out,
-                                  dv_diag *diag)
+                                  size_t size_bytes, dv_jit_kind kind,
+                                  void *out, dv_diag *diag)
 {
     const void *run;
     key k = {.words = {0}};
@@ -475,13 +501,13 @@ static inline dv_status get_fixed(dv_jit *jit, const void *shape,
 dv_status dv_jit_gemm(dv_jit *jit, const dv_gemm_shape *shape, dv_gemm_fn *out,
                       dv_diag *diag)
 {
-    return get_fixed(jit, shape, sizeof *shape, KIND_GEMM, out, diag);
+    return get_fixed(jit, shape, sizeof *shape, DV_JIT_GEMM, out, diag);
 }
 
 dv_status dv_jit_move(dv_jit *jit, const dv_move_shape *shape, dv_move_fn *out,
                       dv_diag *diag)
 {
-    return get_fixed(jit, shape, sizeof *shape, KIND_MOVE, out, diag);
+    return get_fixed(jit, shape, sizeof *shape, DV_JIT_MOVE, out, diag);
 }
 
 dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
@@ -497,7 +523,7 @@ dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
         return dv_nomem(diag);
     }
     dv_vec_key(shape, words);
-    wanted w = {words, n, KIND_VEC, shape};
+    wanted w = {words, n, DV_JIT_VEC, shape};
     dv_status s = get(jit, &w, &run, diag);
     memcpy(out, &run, sizeof run);
     if (words != few)
@@ -508,6 +534,37 @@ dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
 dv_status dv_jit_create(dv_jit **out, dv_diag *diag)
 {
     return dv_jit_create_for(out, "", diag);
+}
+
+dv_status dv_jit_record(dv_jit *jit, dv_jit_called *called, dv_diag *diag)
+{
+    unsigned char code[DV_RECORDER_BYTES];
+    if (!dv_jit_put_recorder(code, called, 0))
+        return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
+                       "calls of kernels cannot be recorded on this machine");
+    jit->called = called;
+    return DV_OK;
+}
+
+void dv_jit_kernel_get(dv_jit *jit, uint64_t number, dv_jit_kernel *out)
+{
+    pthread_mutex_lock(&jit->lock);
+    const entry *e = jit->first;
+    while (number--)
+        e = e->next;
+    key k = {.words = {0}};
+    if (e->kind == DV_JIT_GEMM)
+        memcpy(&k, e->words, (size_t)e->n * sizeof *e->words);
+    *out = (dv_jit_kernel){.kind = e->kind,
+                           .code = e->code,
+                           .size_bytes = e->size_bytes,
+                           .n_operands = e->n_operands,
+                           .calls = e->calls,
+                           .uses_tiles = e->kind == DV_JIT_GEMM &&
+                                         jit->isa->has_tiles &&
+                                         pairs_only(k.gemm.dtype)};
+    name_of(e, out->name, sizeof out->name);
+    pthread_mutex_unlock(&jit->lock);
 }
 
 int dv_jit_can_run(const dv_jit *jit)
@@ -630,7 +687,7 @@ void dv_jit_list(dv_jit *jit, dv_text *out, dv_jit_before before,
             before(user, number++, out);
         name_of(e, name, sizeof name);
         dv_put(out, "%s: # %zu bytes\n", name, e->size_bytes);
-        dv_isa_list(jit->isa, e->run, e->size_bytes, out);
+        dv_isa_list(jit->isa, e->code, e->size_bytes, out);
     }
     pthread_mutex_unlock(&jit->lock);
 }

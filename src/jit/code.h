@@ -16,6 +16,7 @@ typedef struct dv_code {
     // (a64/pattern.c). Its first DV_CODE_ZEROS bytes are 0 at the start. NULL:
     // nothing is cached.
     void *keep;
+    int calls; // 1: the code calls functions of this process
 } dv_code;
 
 enum { DV_CODE_KEEP = 40 << 10, DV_CODE_ZEROS = 8 };

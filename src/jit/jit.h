@@ -24,6 +24,7 @@
 //   cache.c       the cache of kernels; looks them up by shape without a lock
 //   code.h        the byte buffer that instruction encoders append to
 //   list.c        prints kernels as assembly
+//   record.c      functions that record the calls of kernels
 //   peak.[ch]     a loop of independent multiply-adds, for the peak flop rate
 //
 //   gemm/ has products of any size:
@@ -231,6 +232,30 @@ dv_status dv_jit_move(dv_jit *jit, const dv_move_shape *shape, dv_move_fn *out,
 typedef void (*dv_jit_before)(const void *user, int64_t number, dv_text *out);
 void dv_jit_list(dv_jit *jit, dv_text *out, dv_jit_before before,
                  const void *user);
+
+// What calls of a kernel are recorded with: the kernel's number, and its
+// arguments. A product has four arguments, a move two, a vector kernel one; the
+// others are not set.
+typedef void dv_jit_called(const void *a, const void *b, void *c,
+                           const void *args, uint64_t kernel);
+// Makes a cache, in which there is no kernel yet, return functions that record
+// their calls in place of its kernels, which may then be of any instruction
+// set. DV_E_SYSTEM: this machine cannot.
+dv_status dv_jit_record(dv_jit *jit, dv_jit_called *called, dv_diag *diag);
+
+typedef enum dv_jit_kind { DV_JIT_GEMM, DV_JIT_MOVE, DV_JIT_VEC } dv_jit_kind;
+typedef struct dv_jit_kernel {
+    dv_jit_kind kind;
+    const void *code; // position-independent, unless it calls
+    size_t size_bytes;
+    int32_t n_operands; // of a vector kernel
+    int calls;          // 1: it calls functions of this process (repair.c)
+    int uses_tiles;     // 1: it uses the tile registers of AMX
+    char name[128];
+} dv_jit_kernel;
+// Describes kernel number `number`, counted from 0 in the order in which they
+// were generated.
+void dv_jit_kernel_get(dv_jit *jit, uint64_t number, dv_jit_kernel *out);
 
 typedef struct dv_jit_stats {
     int64_t n_kernels;

@@ -491,6 +491,7 @@ static void put_repair(maker *m)
 {
     dv_gen *g = &m->gen;
     m->repair = g->code->n;
+    g->code->calls = 1;
     all_registers(m, 0);
     dv_gen_add(g, 0, X_SP, m->lanes);
     dv_gen_mov(g, 1, g->lanes);

@@ -239,6 +239,7 @@ static void put_repair(dv_x_vec *m)
     dv_x *g = &m->gen;
     size_t over = dv_x_jump(g, DV_X_jmp);
     m->repair = g->code->n;
+    g->code->calls = 1;
     dv_x_add(g, X_SP, -PAD);
     all_registers(m, 0, m->saved + PAD + RETURN);
     dv_x_emit_gm(g->code, DV_X_lea, LANES, X_SP, m->lanes + PAD + RETURN);
