@@ -22,6 +22,7 @@ show stencil 'a stencil over MPI beside one by hand' "mpirun -n 2 $build/bench_s
 show gen 'time and memory of divvy check' "sh bench/check.sh $build"
 echo "  programs as people write them                sh bench/programs.sh $build [THREADS]"
 echo "  ONNX models beside ONNX Runtime              ORT=FOLDER sh bench/onnx.sh $build MODELS [THREADS]"
+echo "  choose and fuse on contest inputs            CONTEST=FOLDER sh bench/contests.sh $build"
 echo "  the page of a plan of 10,000 ops             python3 bench/report.py $build/divvy"
 echo "  any program of yours                         $build/divvy bench FILE.dv"
 echo "  beside MKL through PyTorch                   python3 bench/mkl.py"

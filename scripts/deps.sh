@@ -2,7 +2,7 @@
 # Install what is missing, through apt: deps.sh build|test|python|check
 # Says what it installs. Without apt it lists what is needed and stops.
 set -e
-packages="cmake ninja-build gcc libc6-dev pkg-config libhwloc-dev"
+packages="cmake ninja-build gcc libc6-dev pkg-config libhwloc-dev zlib1g-dev"
 [ "$1" = build ] || packages="$packages g++ libcmocka-dev binutils llvm libopenmpi-dev openmpi-bin locales libonnx-testdata"
 # make check also has another compiler, another MPI and the other instruction
 # set.
@@ -44,6 +44,7 @@ have() {
     pkg-config) command -v pkg-config >/dev/null ;;
     libc6-dev) echo '#include <stdio.h>' | gcc -fsyntax-only -x c - 2>/dev/null ;;
     libhwloc-dev) pkg-config --exists hwloc 2>/dev/null ;;
+    zlib1g-dev) pkg-config --exists zlib 2>/dev/null ;;
     locales) [ -e /usr/share/i18n/locales/de_DE ] ;; # the sources of locales
     libonnx-testdata) [ -e /usr/share/libonnx-testdata/data ] ;;
     libcmocka-dev) pkg-config --exists cmocka 2>/dev/null ;;

@@ -126,6 +126,7 @@ static int explore(tree *t)
 {
     dv_chooser *c = t->c;
     branch b;
+    c->nodes++;
     if (!fits(t))
         return 0;
     double bound = dv_chooser_ascend(c, ROUNDS, ROUNDS);

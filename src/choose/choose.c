@@ -21,7 +21,8 @@ typedef struct result {
 
 int64_t dv_chooser_work(const dv_chooser *c)
 {
-    return c->graph.work + c->relax.work + c->search.work;
+    return c->graph.work + c->relax.work + c->search.work +
+           (c->trees ? dv_ctrees_work(c->trees) : 0);
 }
 
 int dv_chooser_done(const dv_chooser *c)
@@ -37,13 +38,30 @@ double dv_chooser_round(const dv_chooser *c, double bound)
     return ceil(bound / c->graph.scale) * c->graph.scale;
 }
 
-void dv_chooser_try(dv_chooser *c, const int32_t *x)
+static void keep(dv_chooser *c, const int32_t *x, double cost)
 {
-    double cost = dv_csearch_run(&c->search, x);
     if (cost >= c->best_cost)
         return;
     c->best_cost = cost;
-    memcpy(c->best, c->search.x, (size_t)c->graph.n_nodes * sizeof *c->best);
+    memcpy(c->best, x, (size_t)c->graph.n_nodes * sizeof *c->best);
+}
+
+double dv_chooser_try(dv_chooser *c, const int32_t *x)
+{
+    double cost = dv_csearch_run(&c->search, x);
+    keep(c, c->search.x, cost);
+    return cost;
+}
+
+void dv_chooser_improve(dv_chooser *c, const int32_t *x, double cost,
+                        int64_t work)
+{
+    dv_ctrees_start(c->trees, x, cost);
+    dv_ctrees_price(c->trees, &c->relax);
+    for (int priced = 1; priced >= 0; priced--) {
+        cost = dv_ctrees_run(c->trees, priced, work / 2);
+        keep(c, dv_ctrees_labels(c->trees), cost);
+    }
 }
 
 static dv_status solve(dv_chooser *c, const dv_choose_problem *p, dv_diag *diag)
@@ -52,6 +70,7 @@ static dv_status solve(dv_chooser *c, const dv_choose_problem *p, dv_diag *diag)
     DV_TRY(dv_cgraph_build(g, p, diag));
     DV_TRY(dv_relaxation_init(&c->relax, g, diag));
     DV_TRY(dv_csearch_init(&c->search, g, diag));
+    DV_TRY(dv_ctrees_create(&c->trees, g, diag));
     c->best = DV_NEW(&g->arena, int32_t, g->n_nodes);
     if (!c->best)
         return dv_nomem(diag);
@@ -93,6 +112,7 @@ static dv_status finish(result *r, const dv_chooser *c,
     out->optimal = out->bound == out->cost;
     out->gap = out->cost ? 1 - (double)out->bound / (double)out->cost : 0;
     out->work = dv_chooser_work(c);
+    out->nodes = 1 + c->nodes;
     return DV_OK;
 }
 

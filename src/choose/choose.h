@@ -24,6 +24,7 @@
 //   prices.c       subgradient steps on the prices
 //   load.c         memory in use over time, as a segment tree
 //   improve.c      repairs and improves choices
+//   trees.c        improves choices by changing trees of nodes at once
 //   branch.c       branch and bound for small problems
 //   check.c        checks choices independently of the solver
 //   read.[ch]      reads problems in the contest's JSON
@@ -151,6 +152,19 @@ dv_status dv_csearch_init(dv_csearch *s, dv_cgraph *g, dv_diag *diag);
 // its scaled cost; INFINITY if it could not be repaired.
 double dv_csearch_run(dv_csearch *s, const int32_t *x);
 
+// A choice within the limit, improved by changing trees of nodes at once.
+typedef struct dv_ctrees dv_ctrees;
+dv_status dv_ctrees_create(dv_ctrees **out, dv_cgraph *g, dv_diag *diag);
+// Begins with x, which keeps to the limit and has the scaled cost `cost`.
+void dv_ctrees_start(dv_ctrees *t, const int32_t *x, double cost);
+// Takes over the prices of the last relaxation.
+void dv_ctrees_price(dv_ctrees *t, const dv_relaxation *r);
+// Improves the choice for about `work` table entries. If priced, usage counts
+// at its price, so that the cost may grow. Returns the scaled cost.
+double dv_ctrees_run(dv_ctrees *t, int priced, int64_t work);
+const int32_t *dv_ctrees_labels(const dv_ctrees *t);
+int64_t dv_ctrees_work(const dv_ctrees *t);
+
 // Subgradient steps.
 typedef struct dv_ascent {
     int64_t *used;   // memory in use over time by the relaxation's choice
@@ -171,12 +185,14 @@ typedef struct dv_chooser {
     dv_cgraph graph;
     dv_relaxation relax;
     dv_csearch search;
+    dv_ctrees *trees;
     dv_ascent ascent;
     int64_t budget;
     double end_s;      // time at which to stop; 0: never
     double best_cost;  // scaled; INFINITY: no choice yet
     int32_t *best;     // labels of the best choice
     double best_bound; // scaled
+    int64_t nodes;     // problems of branch and bound so far
 } dv_chooser;
 
 // Returns the work done so far.
@@ -184,8 +200,13 @@ int64_t dv_chooser_work(const dv_chooser *c);
 // Returns whether to stop, because budget or time is spent or the best choice
 // is proven.
 int dv_chooser_done(const dv_chooser *c);
-// Repairs the labels x and keeps the result if it is the best so far.
-void dv_chooser_try(dv_chooser *c, const int32_t *x);
+// Repairs the labels x and keeps the result if it is the best so far. Returns
+// its scaled cost; INFINITY if it could not be repaired.
+double dv_chooser_try(dv_chooser *c, const int32_t *x);
+// Improves trees of a choice, the labels x with this cost, for about `work`
+// table entries, and keeps the result if it is the best so far.
+void dv_chooser_improve(dv_chooser *c, const int32_t *x, double cost,
+                        int64_t work);
 // Rounds a bound up to the next possible cost.
 double dv_chooser_round(const dv_chooser *c, double bound);
 

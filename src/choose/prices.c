@@ -9,6 +9,9 @@
 
 // The target is at least this part of the bound above it.
 #define LEAST_AMBITION 0.0005
+// A new choice is improved instead of the best one if it costs at most this
+// part more.
+#define MOST_WORSE 0.03
 
 dv_status dv_ascent_init(dv_ascent *s, dv_cgraph *g, dv_diag *diag)
 {
@@ -72,7 +75,9 @@ static void round_of(dv_chooser *c, int64_t round)
     dv_ascent *s = &c->ascent;
     dv_relaxation *r = &c->relax;
     size_t bytes = (size_t)c->graph.n_times * sizeof *s->best;
+    int64_t work = dv_chooser_work(c);
     dv_relax(r, round < 2 ? 8 : 3);
+    work = dv_chooser_work(c) - work;
     s->over = use(s, &c->graph, r->x);
     if (r->bound > s->bound) {
         if (r->bound > s->bound + 1e-4 * fabs(s->bound)) {
@@ -84,9 +89,13 @@ static void round_of(dv_chooser *c, int64_t round)
     } else if (++s->stalled % 12 == 0) {
         s->ambition = fmax(s->ambition * 0.7, LEAST_AMBITION);
     }
-    double before = c->best_cost;
+    double before = c->best_cost, cost = INFINITY;
     if (s->over < 0.2 * s->most_room || round % 10 == 9)
-        dv_chooser_try(c, r->x);
+        cost = dv_chooser_try(c, r->x);
+    if (!r->dead && cost < before * (1 + MOST_WORSE))
+        dv_chooser_improve(c, c->search.x, cost, work);
+    else if (before < INFINITY && !r->dead)
+        dv_chooser_improve(c, c->best, before, work);
     s->stalled = c->best_cost < before ? 0 : s->stalled;
     s->slack =
         s->over > 0 ? fmin(s->slack + 0.001, 0.1) : fmax(s->slack - 0.002, 0);

@@ -15,6 +15,7 @@
 //   emit.c                    divvy emit
 //   fuse.c                    divvy fuse
 //   grid.c                    divvy grid
+//   gunzip.c                  reads files that may be compressed
 //   import.c                  divvy import, models as programs
 //   lint.c                    divvy lint
 //   nest.c, nest_run.[ch]     divvy nest, and its --run
@@ -102,6 +103,10 @@ int cli_usage(const cli_command *c, const char *fmt, ...)
 // Writes a string to standard output (path NULL or "-") or atomically to a
 // file, and frees it. A NULL string means out of memory. Returns the exit code.
 int cli_put(char *text, const char *path, dv_diag *diag);
+// Reads a file of at most `max_bytes` bytes like dv_file_read, and unpacks it
+// if it is compressed by gzip, also to at most `max_bytes`.
+dv_status cli_read(char **text, size_t *len, const char *path,
+                   int64_t max_bytes, dv_diag *diag);
 // Reads the value of --time-limit, which may be NULL. Returns -1, or reports
 // that it is no time and returns the exit code.
 int cli_time_limit(const cli_command *c, const char *text, double *seconds);

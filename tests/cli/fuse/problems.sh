@@ -7,9 +7,9 @@ cp "$source/tests/data/fuse/mlp.json" p.json
 # -- Answers
 expect 0 '' "$divvy" fuse p.json
 has '^entry .* ops$' '^    0 .* 128,128,' 'p.json: 4 ops in [0-9]* entr[a-z]*, total [0-9.]*, bound [0-9.]*: at most' \
-    'steps, ran in [0-9.e+-]* s$'
+    'steps, ran in [0-9.e+-]* s, read in [0-9.e+-]* s$'
 expect 0 '' "$divvy" fuse p.json --json -o s.json
-has '"total": ' '"bound": ' '"gap": ' '"steps": ' '"time_ms": ' '"entries": \[' \
+has '"total": ' '"bound": ' '"gap": ' '"steps": ' '"read_ms": ' '"time_ms": ' '"entries": \[' \
     '"ops": \[.*"tile": \[128, .*"retained": \[.*"latency": '
 grep -q '^{"subgraphs": \[\[' s.json || complain 'no subgraphs'
 for key in granularities tensors_to_retain traversal_orders subgraph_latencies; do

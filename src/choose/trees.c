@@ -1,0 +1,313 @@
+// Local search that changes trees of nodes at once. A tree grows around a
+// random node; a node joins if it has exactly one neighbour in the tree, so
+// that the best labels of all its nodes, given those of all others, follow
+// from one pass of dynamic programming.
+//
+// Usage is priced: a tree pays for the memory it uses, so that memory goes
+// where it saves most. If the result exceeds the limit, the tree is solved
+// again at higher prices. Rounds at the prices of the relaxation, which may
+// make a choice dearer in order to free memory, take turns with rounds that
+// only accept what is cheaper.
+#include "base/random.h"
+#include "choose/choose.h"
+#include "choose/minplus.h"
+#include <math.h>
+#include <string.h>
+
+// A tree has 2^LOG_LEAST to 2^LOG_MOST nodes, if it can grow so far.
+enum { LOG_LEAST = 3, LOG_MOST = 9, MAX_TREE = 1 << LOG_MOST };
+// A tree is solved at most MAX_TRIALS times.
+enum { MAX_TRIALS = 4 };
+
+typedef struct member {
+    int32_t v, parent; // parent: its place in the tree; -1: the root
+    int32_t edge;      // to the parent
+    int32_t old;       // label before
+    int64_t at;        // of its first label in `theta` and `fixed`
+} member;
+
+struct dv_ctrees {
+    const dv_cgraph *g;
+    int32_t *x;
+    double cost; // of x, scaled
+    dv_cload load;
+    uint64_t random;
+    double *each;  // price of one unit of usage of each node
+    int32_t *near; // of each node: its neighbours in the tree
+    char *inside;  // nodes in the tree
+    member *tree;
+    int32_t n;
+    double *fixed; // costs of the tree's labels with nodes outside
+    double *theta; // the same with prices and all below in the tree
+    double *row;
+    int64_t cap; // of `fixed` and `theta`
+    int64_t work;
+};
+
+dv_status dv_ctrees_create(dv_ctrees **out, dv_cgraph *g, dv_diag *diag)
+{
+    dv_arena *arena = &g->arena;
+    dv_ctrees *t = DV_NEW(arena, dv_ctrees, 1);
+    int32_t most = 1;
+    if (!t)
+        return dv_nomem(diag);
+    for (int32_t v = 0; v < g->n_nodes; v++)
+        most = dv_n_labels(g, v) > most ? dv_n_labels(g, v) : most;
+    t->g = g;
+    t->cap = (int64_t)most * MAX_TREE;
+    if (t->cap > g->first[g->n_nodes])
+        t->cap = g->first[g->n_nodes];
+    t->x = DV_NEW(arena, int32_t, g->n_nodes);
+    t->each = DV_NEW(arena, double, g->n_nodes);
+    t->near = DV_NEW(arena, int32_t, g->n_nodes);
+    t->inside = DV_NEW(arena, char, g->n_nodes);
+    t->tree = DV_NEW(arena, member, MAX_TREE);
+    t->fixed = DV_NEW(arena, double, t->cap);
+    t->theta = DV_NEW(arena, double, t->cap);
+    t->row = DV_NEW(arena, double, most);
+    if (!t->x || !t->each || !t->near || !t->inside || !t->tree || !t->fixed ||
+        !t->theta || !t->row || !dv_cload_init(&t->load, arena, g->n_times))
+        return dv_nomem(diag);
+    *out = t;
+    return DV_OK;
+}
+
+static int64_t usage_of(const dv_cgraph *g, int32_t v, int32_t label)
+{
+    return g->usage[g->first[v] + label];
+}
+
+static int32_t other_end(const dv_cedge *d, int32_t v)
+{
+    return d->a == v ? d->b : d->a;
+}
+
+// -- Growing a tree -----------------------------------------------------------
+
+static void join(dv_ctrees *t, int32_t v, int32_t parent, int32_t edge)
+{
+    const dv_cgraph *g = t->g;
+    int64_t at = 0;
+    if (t->n) {
+        const member *last = &t->tree[t->n - 1];
+        at = last->at + dv_n_labels(g, last->v);
+    }
+    t->tree[t->n++] = (member){v, parent, edge, t->x[v], at};
+    t->inside[v] = 1;
+    for (int32_t k = g->adj_first[v]; k < g->adj_first[v + 1]; k++)
+        t->near[other_end(&g->edges[g->adj[k]], v)]++;
+}
+
+static void grow(dv_ctrees *t, int32_t root, int32_t most)
+{
+    const dv_cgraph *g = t->g;
+    t->n = 0;
+    join(t, root, -1, -1);
+    for (int32_t i = 0; i < t->n && t->n < most; i++) {
+        int32_t v = t->tree[i].v, first = g->adj_first[v];
+        int32_t n = g->adj_first[v + 1] - first;
+        // Begin at any edge, so that trees around a node differ.
+        int32_t skip = n ? dv_draw_below(&t->random, n) : 0;
+        for (int32_t k = 0; k < n && t->n < most; k++) {
+            int32_t e = g->adj[first + (k + skip) % n];
+            int32_t u = other_end(&g->edges[e], v);
+            if (!t->inside[u] && t->near[u] == 1 && dv_n_labels(g, u) > 1)
+                join(t, u, i, e);
+        }
+    }
+}
+
+static void forget(dv_ctrees *t)
+{
+    const dv_cgraph *g = t->g;
+    for (int32_t i = 0; i < t->n; i++) {
+        int32_t v = t->tree[i].v;
+        t->inside[v] = 0;
+        for (int32_t k = g->adj_first[v]; k < g->adj_first[v + 1]; k++)
+            t->near[other_end(&g->edges[g->adj[k]], v)] = 0;
+    }
+}
+
+// -- Solving a tree -----------------------------------------------------------
+
+static void add_entries(double *to, const dv_cgraph *g, const dv_cedge *d,
+                        int32_t v, int32_t label)
+{
+    int32_t n = dv_n_labels(g, v);
+    int64_t m = dv_n_labels(g, d->b);
+    if (d->a == v)
+        for (int32_t i = 0; i < n; i++)
+            to[i] += d->table[i * m + label];
+    else
+        for (int32_t i = 0; i < n; i++)
+            to[i] += d->table[label * m + i];
+}
+
+// Sets `fixed`: costs of labels, with the edges to nodes outside.
+static void fix(dv_ctrees *t)
+{
+    const dv_cgraph *g = t->g;
+    for (int32_t i = 0; i < t->n; i++) {
+        int32_t v = t->tree[i].v, n = dv_n_labels(g, v);
+        double *to = t->fixed + t->tree[i].at;
+        memcpy(to, g->cost + g->first[v], (size_t)n * sizeof *to);
+        for (int32_t k = g->adj_first[v]; k < g->adj_first[v + 1]; k++) {
+            const dv_cedge *d = &g->edges[g->adj[k]];
+            int32_t u = other_end(d, v);
+            if (!t->inside[u]) {
+                add_entries(to, g, d, v, t->x[u]);
+                t->work += n;
+            }
+        }
+        t->work += 16 + n;
+    }
+}
+
+// Sets the labels of the tree to the best ones with prices times `factor`.
+static void solve(dv_ctrees *t, double factor)
+{
+    const dv_cgraph *g = t->g;
+    for (int32_t i = 0; i < t->n; i++) {
+        const member *m = &t->tree[i];
+        const int64_t *usage = g->usage + g->first[m->v];
+        double price = t->each[m->v] * factor;
+        for (int32_t k = 0; k < dv_n_labels(g, m->v); k++)
+            t->theta[m->at + k] =
+                t->fixed[m->at + k] + floor(price * (double)usage[k]);
+    }
+    for (int32_t i = t->n - 1; i > 0; i--) {
+        const member *m = &t->tree[i];
+        const dv_cedge *d = &g->edges[m->edge];
+        double *to = t->theta + t->tree[m->parent].at;
+        const double *own = t->theta + m->at;
+        int32_t na = dv_n_labels(g, d->a), nb = dv_n_labels(g, d->b);
+        if (d->b == m->v)
+            dv_minplus_rows(t->row, own, d->table, na, nb);
+        else
+            dv_minplus_columns(t->row, own, d->table, na, nb);
+        for (int32_t k = 0; k < (d->b == m->v ? na : nb); k++)
+            to[k] += t->row[k];
+        t->work += (int64_t)na * nb;
+    }
+    for (int32_t i = 0; i < t->n; i++) {
+        const member *m = &t->tree[i];
+        int32_t n = dv_n_labels(g, m->v);
+        memcpy(t->row, t->theta + m->at, (size_t)n * sizeof *t->row);
+        if (i)
+            add_entries(t->row, g, &g->edges[m->edge], m->v,
+                        t->x[t->tree[m->parent].v]);
+        t->x[m->v] = dv_least(t->row, n);
+    }
+}
+
+// Returns the cost of the tree's labels; *price is what they pay for memory.
+static double tree_cost(const dv_ctrees *t, double *price)
+{
+    const dv_cgraph *g = t->g;
+    double cost = 0;
+    *price = 0;
+    for (int32_t i = 0; i < t->n; i++) {
+        const member *m = &t->tree[i];
+        int32_t label = t->x[m->v];
+        cost += t->fixed[m->at + label];
+        *price += floor(t->each[m->v] * (double)usage_of(g, m->v, label));
+        if (i) {
+            const dv_cedge *d = &g->edges[m->edge];
+            cost += d->table[(int64_t)t->x[d->a] * dv_n_labels(g, d->b) +
+                             t->x[d->b]];
+        }
+    }
+    return cost;
+}
+
+// Adds the tree's change of memory to the load, or takes it back.
+static void move_load(dv_ctrees *t, int sign)
+{
+    const dv_cgraph *g = t->g;
+    for (int32_t i = 0; i < t->n; i++) {
+        const member *m = &t->tree[i];
+        int64_t more =
+            usage_of(g, m->v, t->x[m->v]) - usage_of(g, m->v, m->old);
+        dv_cload_add(&t->load, g->from[m->v], g->to[m->v], sign * more);
+    }
+}
+
+static void take_back(dv_ctrees *t)
+{
+    for (int32_t i = 0; i < t->n; i++)
+        t->x[t->tree[i].v] = t->tree[i].old;
+}
+
+// Changes the labels of the tree, if that lowers the cost with prices (or, if
+// not `priced`, without) and keeps to the limit.
+static void improve_tree(dv_ctrees *t, int priced)
+{
+    double old_price, price, factor = priced;
+    fix(t);
+    double old_cost = tree_cost(t, &old_price);
+    for (int trial = 0; trial < MAX_TRIALS; trial++) {
+        solve(t, factor);
+        double cost = tree_cost(t, &price);
+        double less = old_cost - cost + (priced ? old_price - price : 0);
+        if (less > 0) {
+            move_load(t, 1);
+            if (dv_cload_worst(&t->load) < 0) {
+                t->cost += cost - old_cost;
+                return;
+            }
+            move_load(t, -1);
+        }
+        take_back(t);
+        if (less <= 0 && factor >= 1)
+            return;
+        factor = factor == 0 ? 0.5 : 2 * factor;
+    }
+}
+
+void dv_ctrees_start(dv_ctrees *t, const int32_t *x, double cost)
+{
+    const dv_cgraph *g = t->g;
+    memcpy(t->x, x, (size_t)g->n_nodes * sizeof *x);
+    t->cost = cost;
+    dv_cload_reset(&t->load, g->room);
+    for (int32_t v = 0; v < g->n_nodes; v++)
+        dv_cload_add(&t->load, g->from[v], g->to[v], usage_of(g, v, x[v]));
+}
+
+void dv_ctrees_price(dv_ctrees *t, const dv_relaxation *r)
+{
+    const dv_cgraph *g = t->g;
+    for (int32_t v = 0; v < g->n_nodes; v++)
+        t->each[v] =
+            g->n_times
+                ? (r->prefix[g->to[v]] - r->prefix[g->from[v]]) * r->quantum
+                : 0;
+}
+
+double dv_ctrees_run(dv_ctrees *t, int priced, int64_t work)
+{
+    const dv_cgraph *g = t->g;
+    int64_t end = t->work + work;
+    while (t->work < end) {
+        int32_t v = dv_draw_below(&t->random, g->n_nodes);
+        int log =
+            LOG_LEAST + dv_draw_below(&t->random, LOG_MOST - LOG_LEAST + 1);
+        t->work += 8;
+        if (dv_n_labels(g, v) < 2)
+            continue;
+        grow(t, v, 1 << log);
+        improve_tree(t, priced);
+        forget(t);
+    }
+    return t->cost;
+}
+
+const int32_t *dv_ctrees_labels(const dv_ctrees *t)
+{
+    return t->x;
+}
+
+int64_t dv_ctrees_work(const dv_ctrees *t)
+{
+    return t->work;
+}
