@@ -53,13 +53,10 @@ double dv_chooser_try(dv_chooser *c, const int32_t *x)
     return cost;
 }
 
-void dv_chooser_improve(dv_chooser *c, const int32_t *x, double cost,
-                        int64_t work)
+void dv_chooser_improve(dv_chooser *c, double weight, int64_t work)
 {
-    dv_ctrees_start(c->trees, x, cost);
-    dv_ctrees_price(c->trees, &c->relax);
-    for (int priced = 1; priced >= 0; priced--) {
-        cost = dv_ctrees_run(c->trees, priced, work / 2);
+    for (int i = 0; i < 2; i++) {
+        double cost = dv_ctrees_run(c->trees, i ? 0 : weight, work / 2);
         keep(c, dv_ctrees_labels(c->trees), cost);
     }
 }

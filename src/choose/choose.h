@@ -157,11 +157,16 @@ typedef struct dv_ctrees dv_ctrees;
 dv_status dv_ctrees_create(dv_ctrees **out, dv_cgraph *g, dv_diag *diag);
 // Begins with x, which keeps to the limit and has the scaled cost `cost`.
 void dv_ctrees_start(dv_ctrees *t, const int32_t *x, double cost);
-// Takes over the prices of the last relaxation.
+// Takes over the prices of a relaxation.
 void dv_ctrees_price(dv_ctrees *t, const dv_relaxation *r);
-// Improves the choice for about `work` table entries. If priced, usage counts
-// at its price, so that the cost may grow. Returns the scaled cost.
-double dv_ctrees_run(dv_ctrees *t, int priced, int64_t work);
+// Improves the choice for about `work` table entries. Usage costs `weight`
+// times its price, so that the cost without prices may grow unless the weight
+// is 0. Returns the scaled cost.
+double dv_ctrees_run(dv_ctrees *t, double weight, int64_t work);
+// Begins with x and makes it keep to the limit. A unit of memory at times that
+// exceed it costs `rate` more at first. Returns 0 if `work` does not suffice.
+int dv_ctrees_repair(dv_ctrees *t, const int32_t *x, double rate, int64_t work);
+double dv_ctrees_cost(const dv_ctrees *t);
 const int32_t *dv_ctrees_labels(const dv_ctrees *t);
 int64_t dv_ctrees_work(const dv_ctrees *t);
 
@@ -173,6 +178,9 @@ typedef struct dv_ascent {
     double bound;    // the best bound since the ascent began, scaled
     double slack;    // part of the room that choices should leave
     double ambition; // distance of the target above the bound, relative
+    double start;    // least cost of a choice before trees improved it
+    double raise;    // factor of the best prices until there is a choice
+    int patience;    // rounds until a choice that is not the best is given up
     int64_t stalled; // rounds since bound or cost improved
     double most_room;
 } dv_ascent;
@@ -203,10 +211,10 @@ int dv_chooser_done(const dv_chooser *c);
 // Repairs the labels x and keeps the result if it is the best so far. Returns
 // its scaled cost; INFINITY if it could not be repaired.
 double dv_chooser_try(dv_chooser *c, const int32_t *x);
-// Improves trees of a choice, the labels x with this cost, for about `work`
-// table entries, and keeps the result if it is the best so far.
-void dv_chooser_improve(dv_chooser *c, const int32_t *x, double cost,
-                        int64_t work);
+// Improves the choice of c->trees for about `work` table entries, at prices
+// times `weight` and then without prices, and keeps the result if it is the
+// best so far.
+void dv_chooser_improve(dv_chooser *c, double weight, int64_t work);
 // Rounds a bound up to the next possible cost.
 double dv_chooser_round(const dv_chooser *c, double bound);
 

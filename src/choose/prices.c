@@ -9,15 +9,25 @@
 
 // The target is at least this part of the bound above it.
 #define LEAST_AMBITION 0.0005
-// A new choice is improved instead of the best one if it costs at most this
-// part more.
-#define MOST_WORSE 0.03
+// A choice that trees improve is given up if it costs this part more than the
+// best one after PATIENCE rounds.
+#define MOST_WORSE 0.01
+enum { PATIENCE = 8 };
+// Until there is a choice, prices grow by this factor in each round whose
+// labels nearly keep to the limit, up to MOST_RAISE times the best prices.
+#define RAISE      1.5
+#define MOST_RAISE 1000
+// A repair by trees begins with this part of the bound as the price of all
+// room.
+#define FIRST_RATE 0.001
 
 dv_status dv_ascent_init(dv_ascent *s, dv_cgraph *g, dv_diag *diag)
 {
     s->used = DV_NEW(&g->arena, int64_t, g->n_times + 1);
     s->best = DV_NEW(&g->arena, double, g->n_times);
     s->most_room = 1;
+    s->start = INFINITY;
+    s->raise = 1;
     if (!s->used || !s->best)
         return dv_nomem(diag);
     for (int32_t t = 0; t < g->n_times; t++)
@@ -43,11 +53,21 @@ static double use(dv_ascent *s, const dv_cgraph *g, const int32_t *x)
     return g->n_times ? (double)most : 0;
 }
 
+// Lowers prices whose prefix sums would not be exact.
+static void limit_prices(const dv_cgraph *g, double *lambda)
+{
+    double sum = 0;
+    for (int32_t t = 0; t < g->n_times; t++)
+        sum += lambda[t];
+    for (int32_t t = 0; sum > 0x1p52 && t < g->n_times; t++)
+        lambda[t] = floor(lambda[t] * (0x1p51 / sum));
+}
+
 static void step(dv_chooser *c, double bound)
 {
     dv_ascent *s = &c->ascent;
     const dv_cgraph *g = &c->graph;
-    double *lambda = c->relax.lambda, norm = 0, sum = 0;
+    double *lambda = c->relax.lambda, norm = 0;
     double target = s->bound + s->ambition * fabs(s->bound) + c->graph.scale;
     if (c->best_cost < target)
         target = c->best_cost;
@@ -62,11 +82,44 @@ static void step(dv_chooser *c, double bound)
         double x = (double)(s->used[t] - g->room[t]) + s->slack * s->most_room;
         double to = floor(lambda[t] + factor * x);
         lambda[t] = to > 0 ? to : 0;
-        sum += lambda[t];
     }
-    // Keep prefix sums exact.
-    for (int32_t t = 0; sum > 0x1p52 && t < g->n_times; t++)
-        lambda[t] = floor(lambda[t] * (0x1p51 / sum));
+    limit_prices(g, lambda);
+}
+
+// Tries the labels of the relaxation. If single nodes cannot repair them, trees
+// may, at prices that begin far below those that would make the memory in use
+// cost as much as all the rest.
+static double try_labels(dv_chooser *c, int64_t work)
+{
+    const dv_relaxation *r = &c->relax;
+    double cost = dv_chooser_try(c, r->x);
+    if (cost < INFINITY || r->dead)
+        return cost;
+    double rate = FIRST_RATE * fabs(r->bound) / c->ascent.most_room;
+    if (dv_ctrees_repair(c->trees, r->x, rate, work))
+        cost = dv_chooser_try(c, dv_ctrees_labels(c->trees));
+    if (c->best_cost < INFINITY)
+        dv_ctrees_start(c->trees, c->best, c->best_cost);
+    return cost;
+}
+
+// Lets trees improve the choice of the search if it is the cheapest so far of
+// those that nothing has improved yet, else the one that they left; but if that
+// stays dearer than the best one, the best one again. Weights of the prices
+// change: lower ones use more memory, higher ones free it for others.
+static void improve(dv_chooser *c, int64_t round, double cost, int64_t work)
+{
+    static const double weights[] = {1, 1.5, 1, 0.6};
+    dv_ascent *s = &c->ascent;
+    if (cost < s->start) {
+        dv_ctrees_start(c->trees, c->search.x, cost);
+        s->start = cost;
+        s->patience = PATIENCE;
+    } else if (dv_ctrees_cost(c->trees) > c->best_cost * (1 + MOST_WORSE) &&
+               s->patience-- <= 0) {
+        dv_ctrees_start(c->trees, c->best, c->best_cost);
+    }
+    dv_chooser_improve(c, weights[round % 4], work);
 }
 
 // One relaxation, and a step to the next prices.
@@ -86,19 +139,27 @@ static void round_of(dv_chooser *c, int64_t round)
         }
         s->bound = r->bound;
         memcpy(s->best, r->lambda, bytes);
+        dv_ctrees_price(c->trees, r);
     } else if (++s->stalled % 12 == 0) {
         s->ambition = fmax(s->ambition * 0.7, LEAST_AMBITION);
     }
     double before = c->best_cost, cost = INFINITY;
-    if (s->over < 0.2 * s->most_room || round % 10 == 9)
-        cost = dv_chooser_try(c, r->x);
-    if (!r->dead && cost < before * (1 + MOST_WORSE))
-        dv_chooser_improve(c, c->search.x, cost, work);
-    else if (before < INFINITY && !r->dead)
-        dv_chooser_improve(c, c->best, before, work);
+    int near = s->over < 0.2 * s->most_room;
+    if (near || round % 10 == 9)
+        cost = try_labels(c, work);
+    if (!r->dead && c->best_cost < INFINITY)
+        improve(c, round, cost, work);
     s->stalled = c->best_cost < before ? 0 : s->stalled;
     s->slack =
         s->over > 0 ? fmin(s->slack + 0.001, 0.1) : fmax(s->slack - 0.002, 0);
+    // Higher prices everywhere lead to a choice sooner than better ones.
+    if (near && !r->dead && c->best_cost == INFINITY && s->raise < MOST_RAISE) {
+        s->raise *= RAISE;
+        for (int32_t t = 0; t < c->graph.n_times; t++)
+            r->lambda[t] = floor(s->best[t] * s->raise);
+        limit_prices(&c->graph, r->lambda);
+        return;
+    }
     if (r->bound < s->bound - 0.1 * fabs(s->bound)) {
         memcpy(r->lambda, s->best, bytes);
         s->ambition = fmax(s->ambition * 0.6, LEAST_AMBITION);

@@ -16,8 +16,13 @@
 
 // A tree has 2^LOG_LEAST to 2^LOG_MOST nodes, if it can grow so far.
 enum { LOG_LEAST = 3, LOG_MOST = 9, MAX_TREE = 1 << LOG_MOST };
+// A repair grows trees of up to 2^LOG_REPAIR nodes.
+enum { LOG_REPAIR = 6 };
 // A tree is solved at most MAX_TRIALS times.
 enum { MAX_TRIALS = 4 };
+// A repair doubles the price after MAX_MISSES trees in turn that did not help,
+// and gives up after MAX_RAISES times.
+enum { MAX_MISSES = 16, MAX_RAISES = 30 };
 
 typedef struct member {
     int32_t v, parent; // parent: its place in the tree; -1: the root
@@ -42,6 +47,8 @@ struct dv_ctrees {
     double *row;
     int64_t cap; // of `fixed` and `theta`
     int64_t work;
+    int32_t time; // at which usage costs `rate` more; -1: none
+    double rate;
 };
 
 dv_status dv_ctrees_create(dv_ctrees **out, dv_cgraph *g, dv_diag *diag)
@@ -171,6 +178,8 @@ static void solve(dv_ctrees *t, double factor)
         const member *m = &t->tree[i];
         const int64_t *usage = g->usage + g->first[m->v];
         double price = t->each[m->v] * factor;
+        if (g->from[m->v] <= t->time && t->time < g->to[m->v])
+            price += t->rate;
         for (int32_t k = 0; k < dv_n_labels(g, m->v); k++)
             t->theta[m->at + k] =
                 t->fixed[m->at + k] + floor(price * (double)usage[k]);
@@ -238,17 +247,17 @@ static void take_back(dv_ctrees *t)
         t->x[t->tree[i].v] = t->tree[i].old;
 }
 
-// Changes the labels of the tree, if that lowers the cost with prices (or, if
-// not `priced`, without) and keeps to the limit.
-static void improve_tree(dv_ctrees *t, int priced)
+// Changes the labels of the tree, if that lowers the cost with prices times
+// `weight` and keeps to the limit.
+static void improve_tree(dv_ctrees *t, double weight)
 {
-    double old_price, price, factor = priced;
+    double old_price, price, factor = weight;
     fix(t);
     double old_cost = tree_cost(t, &old_price);
     for (int trial = 0; trial < MAX_TRIALS; trial++) {
         solve(t, factor);
         double cost = tree_cost(t, &price);
-        double less = old_cost - cost + (priced ? old_price - price : 0);
+        double less = old_cost - cost + weight * (old_price - price);
         if (less > 0) {
             move_load(t, 1);
             if (dv_cload_worst(&t->load) < 0) {
@@ -258,7 +267,7 @@ static void improve_tree(dv_ctrees *t, int priced)
             move_load(t, -1);
         }
         take_back(t);
-        if (less <= 0 && factor >= 1)
+        if (less <= 0 && factor > 0)
             return;
         factor = factor == 0 ? 0.5 : 2 * factor;
     }
@@ -269,6 +278,7 @@ void dv_ctrees_start(dv_ctrees *t, const int32_t *x, double cost)
     const dv_cgraph *g = t->g;
     memcpy(t->x, x, (size_t)g->n_nodes * sizeof *x);
     t->cost = cost;
+    t->time = -1;
     dv_cload_reset(&t->load, g->room);
     for (int32_t v = 0; v < g->n_nodes; v++)
         dv_cload_add(&t->load, g->from[v], g->to[v], usage_of(g, v, x[v]));
@@ -284,7 +294,7 @@ void dv_ctrees_price(dv_ctrees *t, const dv_relaxation *r)
                 : 0;
 }
 
-double dv_ctrees_run(dv_ctrees *t, int priced, int64_t work)
+double dv_ctrees_run(dv_ctrees *t, double weight, int64_t work)
 {
     const dv_cgraph *g = t->g;
     int64_t end = t->work + work;
@@ -296,9 +306,73 @@ double dv_ctrees_run(dv_ctrees *t, int priced, int64_t work)
         if (dv_n_labels(g, v) < 2)
             continue;
         grow(t, v, 1 << log);
-        improve_tree(t, priced);
+        improve_tree(t, weight);
         forget(t);
     }
+    return t->cost;
+}
+
+// Returns whether the node v uses memory at the time that is over the limit.
+static int is_repairable(const dv_ctrees *t, int32_t v)
+{
+    const dv_cgraph *g = t->g;
+    return dv_n_labels(g, v) > 1 && g->from[v] <= t->time &&
+           t->time < g->to[v] && usage_of(g, v, t->x[v]) > 0;
+}
+
+// Lowers the usage at `time` by changing the tree, if that makes no time exceed
+// the limit by more. Returns 0 if it does not.
+static int repair_tree(dv_ctrees *t)
+{
+    const dv_cgraph *g = t->g;
+    int64_t more = 0, excess = dv_cload_max(&t->load, t->time, t->time + 1);
+    fix(t);
+    solve(t, 1);
+    for (int32_t i = 0; i < t->n; i++) {
+        const member *m = &t->tree[i];
+        if (g->from[m->v] <= t->time && t->time < g->to[m->v])
+            more += usage_of(g, m->v, t->x[m->v]) - usage_of(g, m->v, m->old);
+    }
+    if (more < 0) {
+        move_load(t, 1);
+        if (dv_cload_max(&t->load, 0, g->n_times) <= excess)
+            return 1;
+        move_load(t, -1);
+    }
+    take_back(t);
+    return 0;
+}
+
+int dv_ctrees_repair(dv_ctrees *t, const int32_t *x, double rate, int64_t work)
+{
+    const dv_cgraph *g = t->g;
+    int64_t end = t->work + work;
+    int misses = 0, raises = 0;
+    dv_ctrees_start(t, x, 0);
+    t->rate = rate;
+    while ((t->time = dv_cload_worst(&t->load)) >= 0) {
+        if (t->work >= end || raises > MAX_RAISES)
+            return 0;
+        int32_t v = dv_draw_below(&t->random, g->n_nodes);
+        t->work += 2;
+        if (!is_repairable(t, v))
+            continue;
+        grow(t, v,
+             1 << (LOG_LEAST +
+                   dv_draw_below(&t->random, LOG_REPAIR - LOG_LEAST + 1)));
+        misses = repair_tree(t) ? 0 : misses + 1;
+        forget(t);
+        if (misses == MAX_MISSES) {
+            t->rate *= 2;
+            misses = 0;
+            raises++;
+        }
+    }
+    return 1;
+}
+
+double dv_ctrees_cost(const dv_ctrees *t)
+{
     return t->cost;
 }
 
