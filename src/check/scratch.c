@@ -51,6 +51,7 @@ typedef struct checker {
     int32_t *group_of; // group number of each op
     uint8_t *loops;    // per group: 1 if it loops over tiles
     uint8_t *in_order; // per group: 1 if deal number i is that of core i
+    uint8_t *diagonal; // per home: 1 if its elements form a diagonal, not a box
 } checker;
 
 typedef struct box {
@@ -223,7 +224,7 @@ static int home_box(const checker *c, const dv_home *h, int64_t core,
     int write;
     const dv_op *o = &c->plan->ops->ops[h->as_op];
     const dv_access *a = first_access(o, h->tensor, &write);
-    if (is_diagonal(o, a))
+    if (c->diagonal[h - c->s->homes])
         return -1;
     return touches(c, h->as_op, a, write, core, nth, b);
 }
@@ -693,6 +694,13 @@ static void gather_facts(const checker *c, facts *f)
         ends += !c->plan->groups[g].non_terminal;
     }
     find_tile_loops(c);
+    for (int32_t i = 0; i < c->s->n_homes; i++) {
+        const dv_home *h = &c->s->homes[i];
+        const dv_op *o = &p->ops[h->as_op];
+        int write;
+        c->diagonal[i] =
+            (uint8_t)is_diagonal(o, first_access(o, h->tensor, &write));
+    }
 }
 
 static int same_layout(const dv_layout *a, const dv_layout *b)
@@ -1058,10 +1066,12 @@ dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag)
         return dv_fail(diag, DV_E_CHECK, at,
                        "homes in scratchpads need the section layout");
     int32_t *room = dv_alloc((4 * ops + 2 + 2 * n) * sizeof *room);
-    uint8_t *updated = dv_alloc(n + 1 + 2 * (size_t)plan->n_groups);
+    uint8_t *updated = dv_alloc(n + 1 + 2 * (size_t)plan->n_groups +
+                                (size_t)plan->scratch.n_homes);
     c.group_of = room;
     c.loops = updated ? updated + n + 1 : NULL;
     c.in_order = updated ? c.loops + plan->n_groups : NULL;
+    c.diagonal = updated ? c.in_order + plan->n_groups : NULL;
     facts f = {.updated = updated};
     if (room) {
         f.externs = room + ops;

@@ -550,9 +550,13 @@ static int walk(search *s, const int *choices)
         }
         if (op->update)
             forget(s, op->write.tensor, NULL, 0);
-        dv_arena_free(&scratch);
-        scratch = (dv_arena){0};
+        // The memory of several ops is released at once.
+        if (i % 64 == 63) {
+            dv_arena_free(&scratch);
+            scratch = (dv_arena){0};
+        }
     }
+    dv_arena_free(&scratch);
     return ok && !s->nomem;
 }
 

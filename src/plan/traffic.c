@@ -240,14 +240,40 @@ static void add_accesses(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
         sum->pass_bytes += bytes * fetching;
 }
 
+// How many elements an access needs in a tile, for tiles of one size: without a
+// border, the number does not depend on where the tile is.
+typedef struct tile_count {
+    int known;
+    int64_t len[DV_MAX_VARS], n;
+} tile_count;
+
+// Returns the number of elements that an access needs in a tile. It is counted
+// again only if the tile before had another size.
+static int64_t count_in_tile(tile_count *c, const dv_plan *plan,
+                             const dv_op *op, const dv_access *a,
+                             const dv_tile *t)
+{
+    int same = c->known && !a->has_border;
+    for (int v = 0; v < op->n_vars; v++) {
+        int64_t len = t->end[v] - t->begin[v];
+        same = same && c->len[v] == len;
+        c->len[v] = len;
+    }
+    if (!same)
+        c->n = dv_access_distinct_elems(plan->ops, op, a, t->begin, t->end);
+    c->known = 1;
+    return c->n;
+}
+
 // Adds what read r of op i receives from other cores' scratchpads, from a home
 // with this view, in a tile that runs on `core`.
 static void add_passed(dv_traffic *sum, const dv_plan *plan, int32_t i, int r,
-                       const dv_view *home, const dv_tile *t, int64_t core)
+                       const dv_view *home, const dv_tile *t, int64_t core,
+                       tile_count *count)
 {
     const dv_op *op = &plan->ops->ops[i];
     const dv_access *a = &op->reads[r];
-    int64_t n = dv_access_distinct_elems(plan->ops, op, a, t->begin, t->end);
+    int64_t n = count_in_tile(count, plan, op, a, t);
     int64_t own = own_elems(home, core, op, a, t);
     int64_t bytes = elem_bytes(plan, a->tensor);
     sum->exact = sum->exact && n >= 0;
@@ -272,9 +298,11 @@ static void add_access(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
     int32_t ring = dv_ring_of(plan, i, k);
     int fetches = ring == DV_RING_NONE || dv_tile_fetches(plan, i, vars, t);
     dv_view v;
+    tile_count count;
+    count.known = 0;
     const dv_view *home = ring >= 0 ? view_of_passed(&v, plan, ring) : NULL;
     if (ring >= 0)
-        add_passed(sum, plan, i, k, home, t, core);
+        add_passed(sum, plan, i, k, home, t, core, &count);
     else
         add_accesses(sum, plan, i, k, t, fetches, !fetches);
 }
@@ -426,7 +454,9 @@ static void add_all_passed(dv_traffic *sum, const dv_plan *plan,
     for (int r = 0; r < plan->ops->ops[i].n_reads; r++) {
         int32_t from = dv_ring_of(plan, i, r);
         dv_view v;
+        tile_count count;
         const dv_view *home = from >= 0 ? view_of_passed(&v, plan, from) : NULL;
+        count.known = 0;
         if (!is_counted_by_tile(plan, i, r))
             continue;
         for (int32_t d = 0; d < g->n_deals; d++) {
@@ -437,7 +467,7 @@ static void add_all_passed(dv_traffic *sum, const dv_plan *plan,
                 dv_tile t;
                 dv_plan_tile(&t, plan, i, g->deals[d].first_tile + k);
                 if (from >= 0)
-                    add_passed(sum, plan, i, r, home, &t, core);
+                    add_passed(sum, plan, i, r, home, &t, core, &count);
                 else
                     add_access(sum, plan, i, r, &t, core);
             }

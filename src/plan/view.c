@@ -75,10 +75,13 @@ const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k)
         seen |= v >= 0 ? 1u << v : 0;
         out->var[d] = (int8_t)v;
     }
-    out->loops = dv_group_loops(out->group);
-    out->in_order = 1;
-    for (int32_t i = 0; i < out->group->n_deals && out->in_order; i++)
-        out->in_order = out->group->deals[i].core == i;
+    int many = 0, order = 1;
+    for (int32_t i = 0; i < out->group->n_deals; i++) {
+        many |= out->group->deals[i].n_tiles > 1;
+        order &= out->group->deals[i].core == i;
+    }
+    out->in_order = order;
+    out->loops = many || (!order && dv_group_loops(out->group));
     find_cuts(out, o);
     return NULL;
 }
