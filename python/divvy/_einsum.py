@@ -367,6 +367,14 @@ class Expression:
 # -- opt_einsum's backend -----------------------------------------------------
 
 
+def _axes(axes, n):
+    """Dims from 0 on, each at most once."""
+    found = [x % n for x in axes if -n <= x < n]
+    if len(found) != len(axes) or len(set(found)) != len(found):
+        raise ValueError(f"{list(axes)} are no different dims of an array of {n} dims")
+    return found
+
+
 def tensordot(a, b, axes=2):
     """The sum of products over some dims, as numpy.tensordot.
 
@@ -379,7 +387,7 @@ def tensordot(a, b, axes=2):
         left, right = list(range(n - axes, n)), list(range(axes))
     else:
         left, right = ([x] if isinstance(x, int) else list(x) for x in axes)
-    left, right = [x % n for x in left], [x % m for x in right]
+    left, right = _axes(left, n), _axes(right, m)
     if len(left) != len(right):
         raise ValueError(f"axes has {len(left)} dims of a and {len(right)} of b")
     of_a = list(_LETTERS[:n])
@@ -399,6 +407,8 @@ def transpose(a, axes=None):
     (4, 2, 3)
     """
     n = len(_shape(a))
-    axes = [x % n for x in axes] if axes is not None else list(range(n))[::-1]
+    axes = _axes(axes, n) if axes is not None else list(range(n))[::-1]
+    if len(axes) != n:
+        raise ValueError(f"axes has {len(axes)} dims, the array has {n}")
     letters = _LETTERS[:n]
     return _divvy.einsum(f"{letters}->{''.join(letters[x] for x in axes)}", a)

@@ -190,6 +190,18 @@ def test_many_operands():
     assert np.array_equal(divvy.einsum(spec, *arrays), want)
 
 
+def test_wrong_axes():
+    a, b = np.ones((2, 3, 4)), np.ones((4, 3))
+    for axes in (0, 1), (0, 1, 3), (0, 1, 1), (0, 1, 2, 0):
+        with pytest.raises(ValueError):
+            divvy.transpose(a, axes)
+    for axes in ([3], [0]), ([1, 1], [0, 1]), ([1], [0, 1]), 3, ([0], [0]):
+        with pytest.raises(ValueError):
+            divvy.tensordot(a, b, axes)
+    assert divvy.transpose(a, (-1, 0, 1)).shape == (4, 2, 3)
+    assert divvy.tensordot(a, b, ([-1], [0])).shape == (2, 3, 3)
+
+
 def test_threads_share_an_expression():
     a, b = make((40, 50), "f8", 0), make((50, 60), "f8", 1)
     big = make((128, 128), "f8", 2)
