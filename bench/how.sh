@@ -26,3 +26,4 @@ echo "  choose and fuse on contest inputs            CONTEST=FOLDER sh bench/con
 echo "  the page of a plan of 10,000 ops             python3 bench/report.py $build/divvy"
 echo "  any program of yours                         $build/divvy bench FILE.dv"
 echo "  beside MKL through PyTorch                   python3 bench/mkl.py"
+echo "  einsums in Python beside numpy and others    PYTHONPATH=build/dev/python python3 bench/python.py (after make python)"
