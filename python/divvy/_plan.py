@@ -92,6 +92,7 @@ class Plan:
         self._model = model
         self._json = None
         self._runners = {}
+        self._operands = None  # by name
 
     @classmethod
     def parse(cls, source, start_at=None, progress=None, **options):
@@ -209,8 +210,9 @@ class Plan:
                   simulator) for other targets
         out, update, progress  as for Program.run
         """
-        operands = {x.name: x for x in self.tensors}
-        arrays = as_arrays(operands, {**(arrays or {}), **named})
+        if self._operands is None:
+            self._operands = {x.name: x for x in self.tensors}
+        arrays = as_arrays(self._operands, {**(arrays or {}), **named})
         runner = self._runner(executor)
         with shown(progress) as show:
             return runner.run(arrays, dict(out or {}), update, show)
