@@ -3,6 +3,7 @@
 #include "base/math.h"
 #include "cli/report.h"
 #include "exec/exec.h"
+#include "ir/views.h"
 #include "nest/sums.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -363,6 +364,21 @@ static void explain_price(dv_text *out, const dv_plan *plan)
     }
 }
 
+// Says which copies of the program stay although they only rename elements, and
+// why.
+static void explain_copies(dv_text *out, const dv_plan *whole)
+{
+    dv_program *source = NULL;
+    if (dv_plan_source(whole, &source, NULL) != DV_OK || !source)
+        return;
+    unsigned char *live = dv_alloc((size_t)source->n_ops);
+    if (!live || !dv_program_find_live(source, live) ||
+        !dv_program_explain_copies(out, source, live))
+        out->failed = 1;
+    dv_release(live);
+    dv_program_destroy(source);
+}
+
 static char *explain(const dv_plan *whole)
 {
     const dv_plan *plan = plan_of_rank(whole);
@@ -376,6 +392,8 @@ static char *explain(const dv_plan *whole)
                "%s: removed, its readers read the elements that it would copy "
                "where they are\n",
                whole->views[i]);
+    if (plan->divisions && dv_target_packs(&whole->target))
+        explain_copies(&out, whole);
     if (plan->divisions && plan->target.sticks)
         explain_sticks(&out, plan);
     for (int32_t i = 0; plan->divisions && i < plan->ops->n_ops; i++)

@@ -27,7 +27,7 @@
 //   info.c          derives what is not stored: kinds, factors, sizes, flops
 //   access.c        accesses: their variables, strides, bounds and forms
 //   split_sum.c     splits an op's expression at its reduction
-//   views.c         lets ops read through copies that only rename elements
+//   views.[ch]      lets ops read through copies that only rename elements
 //   window.c        recognises reductions over small windows (filters, pools)
 //   print.c         prints a program with all params replaced by numbers
 //   lower.[ch]      lowers statements to ops of the target's grain

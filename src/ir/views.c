@@ -20,8 +20,8 @@
 // variables of their results are not split. Readers of a padded copy (x[i-1]
 // else 0) read with its border. Elements keep their values and
 // types, and sums their terms, so that a program computes the same.
+#include "ir/views.h"
 #include "base/math.h"
-#include "ir/program.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -55,6 +55,8 @@ typedef struct finder {
     // otherwise -1; and whether an update modifies it.
     int32_t *writer;
     uint8_t *is_updated;
+    // Receives the reasons for which copies stay; NULL: nobody asks.
+    dv_text *why;
 } finder;
 
 static int draft_open(draft *d, const dv_op *op, dv_arena *arena)
@@ -281,14 +283,17 @@ static int substitute(const dv_op *copy, const dv_index *x, const affine *value,
 
 // Makes read number `read` of the draft, an element of a copy, a read of the
 // copy's source. Returns 0 if that is not possible, or out of memory.
-static int draft_see_through(draft *d, int read, const dv_op *copy)
+static int draft_see_through(draft *d, int read, const dv_op *copy,
+                             const char **why)
 {
     const dv_access *from = &copy->reads[0];
     affine *value = DV_NEW(d->arena, affine, copy->n_vars);
     affine *index = DV_NEW(d->arena, affine, from->n_dims);
     int again = 1;
+    *why = "reads it with a border of its own";
     if (d->accesses[read].has_border) // it ends where the copy does
         return 0;
+    *why = "would read through indices that are no sums of variables";
     while (value && index && again)
         if (!invert(d, copy, d->index[read], value, &again))
             return 0;
@@ -334,12 +339,14 @@ static int is_move(const dv_op *op)
 
 // Returns whether the op is as fast with this read of the draft as it is with
 // the read of a copy that it replaces.
-static int is_as_fast(const dv_program *p, const draft *d, int read)
+static int is_as_fast(const dv_program *p, const draft *d, int read,
+                      const char **why)
 {
     const dv_op *op = d->op;
     int factor[2];
     if (is_move(op))
         return 1;
+    *why = "would need two loops for a dim of its result";
     for (int v = 0; v + 1 < d->n_vars; v++)
         if (d->from[v] == d->from[v + 1] && !d->vars[v].reduce)
             return 0;
@@ -347,6 +354,7 @@ static int is_as_fast(const dv_program *p, const draft *d, int read)
         return read == factor[0] || read == factor[1];
     // Variables that had stride 1 must keep it; the last part of a split
     // variable counts.
+    *why = "would read elements that are apart";
     for (int v = 0; v < d->n_vars; v++) {
         int whole = v + 1 == d->n_vars || d->from[v + 1] != d->from[v];
         if (whole && dv_var_len(op, d->from[v]) > 1 &&
@@ -426,24 +434,47 @@ static int may_pad(const dv_program *p, const dv_op *op)
     return floats && !dv_op_gathers(op) && !dv_access_is_indirect(&op->write);
 }
 
-// Rewrites one reader of a copy. Returns 1, 0 if it must keep the copy, or -1
+// Returns why a copy of elements, without a conversion, is no view; NULL: it is
+// one, or no such copy.
+static const char *why_no_view(const finder *f, int32_t op)
+{
+    const dv_op *o = &f->out->ops[op];
+    if (!is_move(o) || is_view(f, op) || o->n_reads != 1)
+        return NULL;
+    const dv_tensor *t = &f->in->tensors[o->write.tensor];
+    const dv_tensor *from = &f->in->tensors[o->reads[0].tensor];
+    return t->dtype != from->dtype ? NULL
+           : t->is_output          ? "it is an output"
+           : f->is_updated[o->reads[0].tensor]
+               ? "the tensor that it copies is updated"
+               : "another statement writes it";
+}
+
+// Rewrites one reader of a copy. *why becomes the reason if it must keep the
+// copy. Returns 1, 0 if it must keep the copy, or -1
 // when out of memory.
 static int rewrite(const finder *f, const dv_op *reader, const dv_op *copy,
-                   dv_op *out)
+                   dv_op *out, const char **why)
 {
     draft d;
-    if (reader->is_extern ||
-        (copy->reads[0].has_border && !may_pad(f->in, reader)))
+    *why = "is opaque (extern)";
+    if (reader->is_extern)
+        return 0;
+    *why = "has no kernels that read with a border";
+    if (copy->reads[0].has_border && !may_pad(f->in, reader))
         return 0;
     if (!draft_open(&d, reader, &f->out->arena))
         return -1;
     for (int r = 0; r < reader->n_reads; r++)
         if (reader->reads[r].tensor == copy->write.tensor &&
-            (!draft_see_through(&d, r, copy) || !is_as_fast(f->in, &d, r)))
+            (!draft_see_through(&d, r, copy, why) ||
+             !is_as_fast(f->in, &d, r, why)))
             return 0;
+    *why = "uses a variable as a value that would become two";
     if (draft_was_split(&d) && dv_expr_has_index(reader->body))
         return 0;
     // The reads of an op must differ.
+    *why = "would have two equal reads";
     for (int r = 0; r < reader->n_reads; r++)
         for (int k = 0; k < r; k++)
             if (draft_same_access(&d, r, k))
@@ -461,8 +492,12 @@ static int remove_copy(finder *f, int32_t op, int *n_removed)
     if (!changed)
         return 0;
     for (int32_t i = begin; i < end; i++) {
-        int can =
-            rewrite(f, &f->out->ops[f->readers[i]], copy, &changed[i - begin]);
+        const dv_op *reader = &f->out->ops[f->readers[i]];
+        const char *why;
+        int can = rewrite(f, reader, copy, &changed[i - begin], &why);
+        if (can == 0 && f->why)
+            dv_put(f->why, "%s: copied, because %s %s\n", copy->name,
+                   reader->name, why);
         if (can <= 0)
             return can == 0;
     }
@@ -524,6 +559,29 @@ static dv_program *share(const dv_program *p)
     return NULL;
 }
 
+// Removes all copies that can be. Returns 0 when out of memory.
+static int remove_copies(finder *f, int *n_removed)
+{
+    int ok = find_uses(f);
+    for (int32_t i = 0; i < f->in->n_ops && ok; i++) {
+        const char *why = f->why && f->live[i] ? why_no_view(f, i) : NULL;
+        if (why)
+            dv_put(f->why, "%s: copied, because %s\n", f->in->ops[i].name, why);
+        if (is_view(f, i))
+            ok = remove_copy(f, i, n_removed);
+    }
+    return ok;
+}
+
+int dv_program_explain_copies(dv_text *out, const dv_program *p,
+                              const unsigned char *live)
+{
+    finder f = {.in = p, .live = live, .out = share(p), .why = out};
+    int n_removed = 0, ok = f.out && remove_copies(&f, &n_removed);
+    dv_program_destroy(f.out);
+    return ok;
+}
+
 dv_status dv_program_see_through(dv_program **out, const dv_program *p,
                                  const unsigned char *live, dv_diag *diag)
 {
@@ -538,10 +596,7 @@ dv_status dv_program_see_through(dv_program **out, const dv_program *p,
     f.out = share(p);
     if (!f.out)
         return dv_nomem(diag);
-    ok = find_uses(&f);
-    for (int32_t i = 0; i < p->n_ops && ok; i++)
-        if (is_view(&f, i))
-            ok = remove_copy(&f, i, &n_removed);
+    ok = remove_copies(&f, &n_removed);
     if (ok && n_removed)
         *out = f.out;
     else

@@ -3,10 +3,13 @@
 // ones.
 //
 //   unit_jit_vec_math      a prime stride over the bit patterns of f32
-//   unit_jit_vec_math 1    all of them; prints the errors that were measured
+//   unit_jit_vec_math 1    all of them
+//   unit_jit_vec_math -t   also prints the table of docs/language.md, for the
+//                          instruction set that DIVVY_CPU chooses
 #include "harness/kernels.h"
 #include "ir/program.h"
 #include "jit/backend.h"
+#include "kernel/kernel.h"
 #include "jit/vec/vec.h"
 #include <float.h>
 #include <math.h>
@@ -39,6 +42,9 @@ static const struct {
     {DV_FN_ACOSH, 2, 4},     {DV_FN_ATANH, 2, 4},    {DV_FN_SIN, 2, 4},
     {DV_FN_COS, 2, 4},       {DV_FN_TAN, 2, 4}};
 enum { N_BOUNDS = sizeof bounds / sizeof *bounds };
+
+// The largest errors that were found, in f32 and f64.
+static double measured[DV_N_FNS][2];
 
 static long double wide(dv_fn fn, long double x)
 {
@@ -186,6 +192,7 @@ static void one_f32(dv_fn fn, double bound)
         largest v = sweep_f32(fn, bound, QUARTER, FOUR, OFTEN);
         w = v.error > w.error ? v : w;
     }
+    measured[fn][0] = w.error;
     print_message("f32 %-8s %.3f ulp at %.9g\n", dv_fn_get(fn)->text, w.error,
                   w.at);
 }
@@ -291,6 +298,7 @@ static void one_f64(dv_fn fn, double bound, uint64_t points)
                          x[i], y[i], want, e);
         }
     }
+    measured[fn][1] = worst;
     print_message("f64 %-8s %.3f ulp at %.17g\n", dv_fn_get(fn)->text, worst,
                   at);
 }
@@ -398,6 +406,8 @@ static void two(dv_fn fn, double bound_f32, double bound_f64)
             worst_f64 = fmax(worst_f64, e);
         }
     }
+    measured[fn][0] = worst_f32;
+    measured[fn][1] = worst_f64;
     print_message("%-8s f32 %.3f ulp, f64 %.3f ulp\n", dv_fn_get(fn)->text,
                   worst_f32, worst_f64);
 }
@@ -657,6 +667,16 @@ TEST(division_by_numbers)
         divide_by(by[i]);
 }
 
+static void print_table(void)
+{
+    printf("| %s | f32 | f64 |\n|---|---|---|\n",
+           dv_isa_host() ? dv_isa_host()->name : "none");
+    for (int i = 0; i < DV_N_FNS; i++)
+        if (measured[i][0] > 0 || measured[i][1] > 0)
+            printf("| `%s` | %.2f | %.2f |\n", dv_fn_get((dv_fn)i)->text,
+                   measured[i][0], measured[i][1]);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(f32),
@@ -667,9 +687,13 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(crowds),
                                        cmocka_unit_test(division),
                                        cmocka_unit_test(division_by_numbers)};
-    if (argc > 1)
+    int table = argc > 1 && !strcmp(argv[1], "-t");
+    if (argc > 1 && !table)
         stride = (uint32_t)strtoul(argv[1], NULL, 10);
     if (stride == 0)
         return 2;
-    return run_group(tests, jit_set_up, jit_tear_down);
+    int failed = run_group(tests, jit_set_up, jit_tear_down);
+    if (table)
+        print_table();
+    return failed;
 }
