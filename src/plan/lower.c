@@ -86,6 +86,9 @@ dv_status dv_lower_run(dv_pass_cx *cx, dv_plan *plan)
     dv_release(wanted);
     if (st == DV_OK)
         st = set_constants(cx, plan->ops);
+    if (st == DV_OK && dv_target_packs(&plan->target) &&
+        !dv_team_wanted(cx, plan))
+        st = dv_plan_join(plan, cx->diag);
     return st;
 }
 

@@ -30,7 +30,7 @@
 //   pass.def        lists the passes in running order
 //   snapshot.c      saves and restores what planning changes in a plan
 //   pipeline.c      runs, verifies, times and dumps the passes
-//   lower.c         the pass "lower"
+//   lower.c join.c  the pass "lower"; concatenations in place
 //   source.[ch]     section "source": the program as written
 //   json.c          prints a plan as JSON
 //   stride_splits.[ch]  divisions as Torch-Spyre stores them, keyed by stride
@@ -342,8 +342,8 @@ struct dv_plan {
     // and are not in `ops`.
     const char **removed;
     int32_t n_removed;
-    // Set by pass lower, for reports: ops of the source that only rename
-    // elements, and whose readers read the elements where they were.
+    // Set by pass lower, for reports: ops of the source that only rename or
+    // concatenate elements, whose readers read them where they are.
     const char **views;
     int32_t n_views;
     // Set by pass dist: the distribution over ranks (processes).

@@ -1,0 +1,407 @@
+// Concatenations in place, for targets whose kernels read and write tensors
+// with any strides. A concatenation is a tensor that one statement fills and
+// others overwrite with other tensors, its pieces:
+//
+//   a[i,j] = sum[k] …                         c[i,j] = 0
+//   c[i,j] = 0                                c[i,j] <- sum[k] …
+//   c[i,j] <- a[i,j]                      ->  c[i + 8,j] <- b[i,j]
+//   c[i + 8,j] <- b[i,j]                      y[i] = sum[j] c[i,j]
+//   y[i] = sum[j] c[i,j]
+//
+// A reduction whose result is only such a piece writes into the concatenation
+// itself. A concatenation whose pieces are all pieces of a later one, in the
+// same places, is a slice of that: dense blocks (DenseNet) concatenate what all
+// layers before have computed, and so need one tensor instead of one a layer.
+// Statements of the later one then run where those of the earlier one did.
+#include "base/math.h"
+#include "plan/source.h"
+#include <stdlib.h>
+#include <string.h>
+
+// The copy of a tensor to a concatenation, where it begins at element at[d] of
+// dim d.
+typedef struct piece {
+    int32_t op, tensor;
+    int64_t at[DV_MAX_DIMS];
+} piece;
+
+// What the pass knows of a tensor: its concatenation if it is one.
+typedef struct joined {
+    int32_t fill;      // the op that defines it, -1: it is no concatenation
+    int32_t n, first;  // its pieces, in `pieces`
+    int32_t n_writers; // of the tensor, whatever it is
+    int32_t writer;    // its first writer
+    int32_t last;      // its last writer
+} joined;
+
+// An op and the key by which ops are sorted at the end.
+typedef struct spot {
+    int64_t key;
+    int32_t op;
+} spot;
+
+typedef struct joiner {
+    dv_program *p;
+    joined *of;    // by tensor
+    piece *pieces; // of all concatenations, each one's together
+    // Readers of tensor t: readers[first[t]] up to readers[first[t + 1]].
+    int32_t *first, *readers;
+    uint8_t *gone; // by op: 1 if it is removed
+    int64_t *key;  // by op
+    int32_t n_gone;
+    // Names of the tensors that are slices of others now.
+    const char **names;
+    int32_t n_names;
+} joiner;
+
+static int same_dtype(const dv_program *p, int32_t a, int32_t b)
+{
+    return p->tensors[a].dtype == p->tensors[b].dtype;
+}
+
+// Recognises the copy of a whole tensor to a box of another one.
+static int find_piece(const dv_program *p, int32_t op, piece *to)
+{
+    const dv_op *o = &p->ops[op];
+    const dv_access *w = &o->write, *r = &o->reads[0];
+    if (!o->update || o->is_extern || o->body->kind != DV_EXPR_READ ||
+        o->n_reads != 1 || r->has_border || r->n_dims != w->n_dims ||
+        r->tensor == w->tensor || !same_dtype(p, r->tensor, w->tensor) ||
+        dv_access_is_indirect(r) || dv_access_is_indirect(w))
+        return 0;
+    *to = (piece){.op = op, .tensor = r->tensor};
+    for (int d = 0; d < r->n_dims; d++) {
+        const dv_index *x = &r->index[d], *y = &w->index[d];
+        int v = dv_index_whole_var(o, x, p->tensors[r->tensor].shape[d]);
+        if (v == DV_NO_VAR || dv_index_var(o, y) != v ||
+            (v >= 0 && (x->coef[v] != 1 || y->coef[v] != 1)) ||
+            !dv_sub_i64(&to->at[d], y->base, x->base))
+            return 0;
+    }
+    return 1;
+}
+
+static int overlap(const dv_program *p, const piece *a, const piece *b)
+{
+    const dv_tensor *s = &p->tensors[a->tensor], *t = &p->tensors[b->tensor];
+    for (int d = 0; d < s->n_dims; d++)
+        if (a->at[d] >= b->at[d] + t->shape[d] ||
+            b->at[d] >= a->at[d] + s->shape[d])
+            return 0;
+    return 1;
+}
+
+// Returns whether the pieces of a tensor fill it and are read only later.
+static int is_filled(const joiner *j, int32_t t)
+{
+    const joined *of = &j->of[t];
+    const piece *at = &j->pieces[of->first];
+    int64_t n = 0;
+    for (int32_t i = 0; i < of->n; i++) {
+        n += j->p->tensors[at[i].tensor].n_elems;
+        for (int32_t k = 0; k < i; k++)
+            if (overlap(j->p, &at[i], &at[k]))
+                return 0;
+    }
+    for (int32_t i = j->first[t]; i < j->first[t + 1]; i++)
+        if (j->readers[i] < of->last)
+            return 0;
+    return n == j->p->tensors[t].n_elems;
+}
+
+// Lists the readers of all tensors, an op once.
+static int find_readers(joiner *j, dv_arena *arena)
+{
+    const dv_program *p = j->p;
+    int64_t n = 0;
+    j->first = DV_NEW(arena, int32_t, p->n_tensors + 2);
+    for (int32_t i = 0; j->first && i < p->n_ops; i++)
+        for (int r = 0; r < p->ops[i].n_reads; r++)
+            if (dv_op_reads_first(&p->ops[i], r)) {
+                j->first[p->ops[i].reads[r].tensor + 2]++;
+                n++;
+            }
+    j->readers = DV_NEW(arena, int32_t, n + 1);
+    if (!j->first || !j->readers)
+        return 0;
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        j->first[t + 2] += j->first[t + 1];
+    for (int32_t i = 0; i < p->n_ops; i++)
+        for (int r = 0; r < p->ops[i].n_reads; r++)
+            if (dv_op_reads_first(&p->ops[i], r))
+                j->readers[j->first[p->ops[i].reads[r].tensor + 1]++] = i;
+    return 1;
+}
+
+// Finds all concatenations. Returns 0 when out of memory.
+static int find_joined(joiner *j, dv_arena *arena)
+{
+    const dv_program *p = j->p;
+    int32_t n = 0;
+    j->of = DV_NEW(arena, joined, p->n_tensors);
+    j->pieces = DV_NEW(arena, piece, p->n_ops);
+    if (!j->of || !j->pieces)
+        return 0;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        joined *of = &j->of[p->ops[i].write.tensor];
+        piece found;
+        int fills =
+            !p->ops[i].update && !p->ops[i].n_reads && !p->ops[i].is_extern;
+        if (of->n_writers++ == 0) {
+            *of = (joined){fills ? i : -1, 0, 0, 1, i, i};
+            continue;
+        }
+        of->last = i;
+        of->n += of->fill >= 0 && find_piece(p, i, &found);
+    }
+    for (int32_t t = 0; t < p->n_tensors; t++) {
+        joined *of = &j->of[t];
+        int is = of->n_writers > 1 && of->fill >= 0 &&
+                 of->n == of->n_writers - 1 && !p->tensors[t].is_input;
+        of->fill = is ? of->fill : -1;
+        of->first = n;
+        n += is ? of->n : 0;
+        of->n = 0;
+    }
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        joined *of = &j->of[p->ops[i].write.tensor];
+        if (of->fill >= 0 && i != of->fill)
+            find_piece(p, i, &j->pieces[of->first + of->n++]);
+    }
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        if (j->of[t].fill >= 0 && !is_filled(j, t))
+            j->of[t].fill = -1;
+    return 1;
+}
+
+static void name_slice(joiner *j, int32_t t)
+{
+    j->names[j->n_names++] = j->p->tensors[t].name;
+}
+
+static void remove_op(joiner *j, int32_t op)
+{
+    j->gone[op] = 1;
+    j->n_gone++;
+}
+
+// Makes an access one of tensor t, in which the elements begin at at[d].
+// Returns 0 when out of memory.
+static int shift(const joiner *j, dv_access *a, int32_t t, const int64_t *at)
+{
+    dv_index *index = DV_NEW(&j->p->arena, dv_index, a->n_dims);
+    if (!index)
+        return 0;
+    for (int d = 0; d < a->n_dims; d++) {
+        index[d] = a->index[d];
+        index[d].base += at[d];
+    }
+    a->index = index;
+    a->tensor = t;
+    return 1;
+}
+
+// Returns the piece of a concatenation that is a copy of tensor t, or NULL.
+static piece *piece_of(const joiner *j, int32_t in, int32_t t)
+{
+    piece *at = &j->pieces[j->of[in].first];
+    for (int32_t i = 0; i < j->of[in].n; i++)
+        if (at[i].tensor == t)
+            return &at[i];
+    return NULL;
+}
+
+// Returns whether the pieces of t are pieces of `in`, all as far apart as in t,
+// and sets *at to where t begins there.
+static int is_slice(const joiner *j, int32_t t, int32_t in, int64_t *at)
+{
+    const piece *x = &j->pieces[j->of[t].first];
+    for (int32_t i = 0; i < j->of[t].n; i++) {
+        const piece *y = piece_of(j, in, x[i].tensor);
+        if (!y)
+            return 0;
+        for (int d = 0; d < j->p->tensors[t].n_dims; d++) {
+            int64_t off = y->at[d] - x[i].at[d];
+            if (i && at[d] != off)
+                return 0;
+            at[d] = off;
+        }
+    }
+    return 1;
+}
+
+// Returns whether all readers of tensor t can read a slice of `in` instead.
+static int may_read(const joiner *j, int32_t t, int32_t in)
+{
+    for (int32_t i = j->first[t]; i < j->first[t + 1]; i++) {
+        const dv_op *o = &j->p->ops[j->readers[i]];
+        if (o->is_extern || dv_op_reads(o, in) || dv_op_gathers(o))
+            return 0;
+        for (int r = 0; r < o->n_reads; r++)
+            if (o->reads[r].tensor == t && o->reads[r].has_border)
+                return 0;
+    }
+    return 1;
+}
+
+// Makes tensor t, a concatenation, a slice of `in`, another one, which begins
+// there at `at`. Returns 0 when out of memory.
+static int make_slice(joiner *j, int32_t t, int32_t in, const int64_t *at)
+{
+    const piece *x = &j->pieces[j->of[t].first];
+    int64_t *fill = &j->key[j->of[in].fill];
+    *fill = dv_min_i64(*fill, j->key[j->of[t].fill]);
+    remove_op(j, j->of[t].fill);
+    for (int32_t i = 0; i < j->of[t].n; i++) {
+        int64_t *key = &j->key[piece_of(j, in, x[i].tensor)->op];
+        *key = dv_min_i64(*key, j->key[x[i].op]);
+        remove_op(j, x[i].op);
+    }
+    j->of[t].fill = -1;
+    name_slice(j, t);
+    for (int32_t i = j->first[t]; i < j->first[t + 1]; i++) {
+        dv_op *o = &j->p->ops[j->readers[i]];
+        dv_access *reads =
+            dv_arena_grow(&j->p->arena, o->reads, (size_t)o->n_reads,
+                          (size_t)o->n_reads, sizeof *reads);
+        if (!reads)
+            return 0;
+        o->reads = reads;
+        for (int r = 0; r < o->n_reads; r++)
+            if (reads[r].tensor == t && !shift(j, &reads[r], in, at))
+                return 0;
+    }
+    return 1;
+}
+
+// Finds the concatenation of which t, another one, is a slice, and makes it so.
+// Returns 0 when out of memory.
+static int find_slice(joiner *j, int32_t t)
+{
+    int32_t x = j->pieces[j->of[t].first].tensor;
+    int64_t at[DV_MAX_DIMS];
+    for (int32_t i = j->first[x + 1] - 1; i >= j->first[x]; i--) {
+        int32_t op = j->readers[i], in = j->p->ops[op].write.tensor;
+        if (!j->gone[op] && j->of[in].fill > j->of[t].fill && in != t &&
+            piece_of(j, in, x) && is_slice(j, t, in, at) && may_read(j, t, in))
+            return make_slice(j, t, in, at);
+    }
+    return 1;
+}
+
+// Returns whether a copy, op number `op`, is the only reader of tensor t.
+static int is_only_reader(const joiner *j, int32_t t, int32_t op)
+{
+    for (int32_t i = j->first[t]; i < j->first[t + 1]; i++)
+        if (!j->gone[j->readers[i]] && j->readers[i] != op)
+            return 0;
+    return 1;
+}
+
+// Makes the op that computes a piece of tensor `in` write there, if it is a
+// reduction and nothing else reads its result. Returns 0 when out of memory.
+static int write_there(joiner *j, int32_t in, const piece *x)
+{
+    const dv_tensor *t = &j->p->tensors[x->tensor];
+    const joined *of = &j->of[x->tensor];
+    if (t->is_input || t->is_output || of->n_writers != 1 ||
+        !is_only_reader(j, x->tensor, x->op))
+        return 1;
+    dv_op *o = &j->p->ops[of->writer];
+    if (o->update || o->is_extern || !dv_op_reduce(o) ||
+        dv_access_is_indirect(&o->write) ||
+        dv_op_reads(o, in)) // what it reads would have to be kept
+        return 1;
+    int64_t *fill = &j->key[j->of[in].fill];
+    *fill = dv_min_i64(*fill, j->key[of->writer] - 1);
+    remove_op(j, x->op);
+    o->update = 1;
+    name_slice(j, x->tensor);
+    return shift(j, &o->write, in, x->at);
+}
+
+static int by_key(const void *x, const void *y)
+{
+    const spot *a = x, *b = y;
+    return a->key != b->key ? (a->key > b->key) - (a->key < b->key)
+                            : (a->op > b->op) - (a->op < b->op);
+}
+
+// Sorts the ops by their keys, without those that are gone.
+static int sort_ops(joiner *j, dv_arena *arena)
+{
+    dv_program *p = j->p;
+    int32_t n = 0;
+    spot *spots = DV_NEW(arena, spot, p->n_ops);
+    dv_op *ops = DV_NEW(&p->arena, dv_op, p->n_ops);
+    if (!spots || !ops)
+        return 0;
+    for (int32_t i = 0; i < p->n_ops; i++)
+        if (!j->gone[i])
+            spots[n++] = (spot){j->key[i], i};
+    qsort(spots, (size_t)n, sizeof *spots, by_key);
+    for (int32_t i = 0; i < n; i++)
+        ops[i] = p->ops[spots[i].op];
+    p->ops = ops;
+    p->n_ops = n;
+    p->cap_ops = n;
+    return 1;
+}
+
+static int join(joiner *j, dv_arena *arena)
+{
+    const dv_program *p = j->p;
+    if (!find_readers(j, arena) || !find_joined(j, arena))
+        return 0;
+    j->gone = DV_NEW(arena, uint8_t, p->n_ops);
+    j->key = DV_NEW(arena, int64_t, p->n_ops);
+    j->names = DV_NEW(arena, const char *, p->n_tensors);
+    if (!j->gone || !j->key || !j->names)
+        return 0;
+    // Between two ops there is room for a statement that fills.
+    for (int32_t i = 0; i < p->n_ops; i++)
+        j->key[i] = 2 * (int64_t)i;
+    // The last first, so that none becomes a slice of what is itself a slice.
+    for (int32_t i = p->n_ops - 1; i >= 0; i--) {
+        int32_t t = p->ops[i].write.tensor;
+        if (j->of[t].fill == i && !p->tensors[t].is_output && !find_slice(j, t))
+            return 0;
+    }
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        for (int32_t i = 0; j->of[t].fill >= 0 && i < j->of[t].n; i++)
+            if (!write_there(j, t, &j->pieces[j->of[t].first + i]))
+                return 0;
+    return !j->n_gone || sort_ops(j, arena);
+}
+
+// Adds the names of tensors that are slices of others to those of views.
+static int list_names(dv_plan *plan, const joiner *j)
+{
+    const char **names =
+        DV_NEW(&plan->arena, const char *, plan->n_views + j->n_names);
+    if (!names)
+        return 0;
+    for (int32_t i = 0; i < plan->n_views; i++)
+        names[i] = plan->views[i];
+    for (int32_t i = 0; i < j->n_names; i++)
+        names[plan->n_views++] = j->names[i];
+    plan->views = names;
+    return 1;
+}
+
+dv_status dv_plan_join(dv_plan *plan, dv_diag *diag)
+{
+    dv_arena arena = {0};
+    joiner j = {.p = plan->ops};
+    int32_t *new_of;
+    if (plan->ops->n_repeats)
+        return DV_OK;
+    int ok = join(&j, &arena) && (!j.n_gone || list_names(plan, &j));
+    dv_arena_free(&arena);
+    if (!ok)
+        return dv_nomem(diag);
+    if (!j.n_gone)
+        return DV_OK;
+    DV_TRY(dv_program_renumber(plan->ops, &new_of, diag));
+    return dv_program_name_ops(plan->ops, diag);
+}
