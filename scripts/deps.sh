@@ -8,7 +8,7 @@ packages="cmake ninja-build gcc libc6-dev pkg-config libhwloc-dev zlib1g-dev"
 # set.
 other="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 [ "$(uname -m)" = aarch64 ] && other="gcc-x86-64-linux-gnu libc6-dev-amd64-cross"
-[ "$1" = check ] && packages="$packages clang clang-format libmpich-dev mpich $other qemu-user chromium python3"
+[ "$1" = check ] && packages="$packages clang clang-format libmpich-dev mpich $other qemu-user chromium python3 python3-mpi4py"
 
 case $1 in python | check) packages="$packages python3-dev python3-numpy python3-pytest" ;; esac
 
@@ -40,6 +40,7 @@ have() {
     python3-dev) debian_python 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' ;;
     python3-numpy) debian_python 'import numpy' ;;
     python3-pytest) debian_python 'import pytest' ;;
+    python3-mpi4py) debian_python 'import mpi4py' ;;
     mpich) command -v mpirun.mpich >/dev/null ;;
     pkg-config) command -v pkg-config >/dev/null ;;
     libc6-dev) echo '#include <stdio.h>' | gcc -fsyntax-only -x c - 2>/dev/null ;;

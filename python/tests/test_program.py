@@ -2,8 +2,10 @@
 
 import os
 import signal
+import sys
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
@@ -277,6 +279,41 @@ def test_progress_stops_planning():
     p = divvy.Program("\n".join([*lines, "output t399", ""]))
     with pytest.raises(LookupError):
         p.plan("spyre", progress=stop)
+
+
+def test_bar(monkeypatch):
+    """progress=True shows a bar of tqdm, and nothing without it."""
+    p = divvy.Program(LONG.replace("1000000000000", "200000"))
+    want = p.run(a=np.ones(64, "f4"))["a"]
+    bars = []
+
+    class Bar:
+        def __init__(self, total, **options):
+            self.n, self.total, self.words = 0, total, []
+            bars.append(self)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            self.words.append("closed")
+
+        def update(self, by):
+            self.n += by
+
+        def set_description(self, text):
+            self.words.append(text)
+
+    module = types.ModuleType("tqdm.auto")
+    module.tqdm = Bar
+    monkeypatch.setitem(sys.modules, "tqdm", types.ModuleType("tqdm"))
+    monkeypatch.setitem(sys.modules, "tqdm.auto", module)
+    assert (p.run(a=np.ones(64, "f4"), progress=True)["a"] == want).all()
+    assert len(bars) == 1 and bars[0].n <= bars[0].total == 100
+    assert bars[0].words[-1] == "closed" and set(bars[0].words) <= {"run", "closed"}
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    assert (p.run(a=np.ones(64, "f4"), progress=True)["a"] == want).all()
+    assert len(bars) == 1
 
 
 def test_interrupt():

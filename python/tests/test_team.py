@@ -58,7 +58,8 @@ def test_wrong_calls():
 
 def test_processes():
     """Three processes run tests/team.py."""
-    if not importlib.util.find_spec("mpi4py") or not shutil.which("mpirun"):
+    mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+    if not importlib.util.find_spec("mpi4py") or not mpirun:
         pytest.skip("install python3-mpi4py")
     env = {
         **os.environ,
@@ -68,7 +69,7 @@ def test_processes():
         "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
         "OMP_NUM_THREADS": "1",
     }
-    command = ["mpirun", "-n", "3", sys.executable, os.path.join(HERE, "team.py")]
+    command = [mpirun, "-n", "3", sys.executable, os.path.join(HERE, "team.py")]
     found = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100)
     if "77" in found.stdout.split():
         pytest.skip(found.stdout)
