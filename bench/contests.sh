@@ -45,7 +45,7 @@ for file in "$CONTEST"/mlsys/*.json; do
     number=${name##*-}
     if "$build/divvy" fuse "$file" -o "$tmp/s.json" --json >"$tmp/json"; then
         printf '%-10s %14s %14s %7.4f %9.2f %14s %14s %14s\n' "$number" "$(judge mlsys_eval.py "$file" "$tmp/s.json")" \
-            "$(field bound "$tmp/json")" "$(field gap "$tmp/json")" "$(field time_ms "$tmp/json")" \
+            "$(printf '%.1f' "$(field bound "$tmp/json")")" "$(field gap "$tmp/json")" "$(field time_ms "$tmp/json")" \
             "$(peer mlsys-native "$number" Deng)" "$(peer mlsys-native "$number" 'quick trial' 0.1)" "$(peer mlsys-native "$number" bound)"
     else
         printf '%-10s no schedule\n' "$number"
