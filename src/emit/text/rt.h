@@ -625,8 +625,7 @@ static inline void rt_combine(int me, void *parts, int64_t n, char type,
 {
     int64_t bytes = n * (type == 'f' ? 4 : 8);
     char *all = (char *)rt_alloc(n_members, (size_t)bytes + 1);
-    rt_request *r =
-        (rt_request *)rt_alloc(2 * n_members, sizeof(rt_request));
+    rt_request *r = (rt_request *)rt_alloc(2 * n_members, sizeof(rt_request));
     int k = 0;
     for (int m = 0; m < n_members; m++) {
         if (m == at)
@@ -668,9 +667,10 @@ static inline void rt_combine(int me, void *parts, int64_t n, char type,
 // A rank's part of a tensor: a box of it, in memory that holds a larger box.
 typedef struct rt_part {
     int n_dims;
-    int64_t shape[16]; // of the whole tensor
+    int64_t shape[16];         // of the whole tensor
     int64_t off[16], size[16]; // the box
-    int64_t at[16], local[16]; // where it begins in memory, whose shape is local
+    int64_t at[16],
+        local[16]; // where it begins in memory, whose shape is local
 } rt_part;
 
 // Copies the box between the memory of the rank, the whole tensor, or a dense

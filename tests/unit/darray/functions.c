@@ -29,6 +29,13 @@ static int64_t int_clip(int64_t x, int64_t low, int64_t high)
     int64_t y = x < low ? low : x;
     return y > high ? high : y;
 }
+static int64_t int_pow(int64_t x, int64_t y)
+{
+    uint64_t r = 1;
+    while (y-- > 0)
+        r *= (uint64_t)x;
+    return (int64_t)r;
+}
 static double float_mod(double x, double y)
 {
     double r = fmod(x, y);
@@ -82,7 +89,7 @@ static double either(double x, double y, double value)
     B(minimum, either(x, y, fmin(x, y)), x < y ? x : y)                        \
     B(multiply, x * y, x * y) B(negative, -x, -x)                              \
     B(not_equal, x != y, x != y) B(positive, x, x)                             \
-    F(pow, pow(x, y)) F(reciprocal, 1 / x)                                     \
+    B(pow, pow(x, y), int_pow(x, y)) F(reciprocal, 1 / x)                      \
     B(remainder, float_mod(x, y), int_mod(x, y)) B(round, nearbyint(x), x)     \
     B(sign, either(x, x, (x > 0) - (x < 0)), (x > 0) - (x < 0))                \
     F(signbit, signbit(x) != 0) F(sin, sin(x)) F(sinh, sinh(x))                \
