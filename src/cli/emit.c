@@ -1,5 +1,6 @@
 // divvy emit: writes a plan as C, OpenMP, TT-Metalium kernels, tables or an
 // object.
+#include "emit/emit.h"
 #include "cli/load.h"
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,7 @@ int cli_emit(const cli_command *c, int argc, char **argv)
 {
     cli_plan_args a = {.options = DV_PLAN_OPTIONS_INIT};
     const char *dir = NULL, *operands[1];
-    int as = 1 + DV_EMIT_C;
+    int as = 1 + DV_EMIT_C, names = 1;
     int n_operands;
     const cli_option options[] = {
         {"target", 't', "NAME", "a target's name or file", CLI_TEXT, &a.target},
@@ -38,6 +39,8 @@ int cli_emit(const cli_command *c, int argc, char **argv)
          CLI_CHOICE, &a.options.scratch},
         {"as", 0, "c|openmp|tt-metalium|json|csv|object",
          "what the plan is written as (default: c)", CLI_CHOICE, &as},
+        {"names", 0, "plain|tilelang",
+         "names in loops over tiles (default: plain)", CLI_CHOICE, &names},
         {"out", 'o', "DIR", "the folder that is written", CLI_TEXT, &dir},
         {0},
     };
@@ -58,7 +61,10 @@ int cli_emit(const cli_command *c, int argc, char **argv)
     code = cli_load(c, operands[0], &a, &l, diag);
     if (code < 0) {
         code = 0;
-        if (dv_plan_emit(l.plan, (dv_emit_format)(as - 1), dir, diag) != DV_OK)
+        dv_status (*emit)(const dv_plan *, dv_emit_format, const char *,
+                          dv_diag *) =
+            names == 1 ? dv_plan_emit : dv_emit_stage_names;
+        if (emit(l.plan, (dv_emit_format)(as - 1), dir, diag) != DV_OK)
             code = cli_fail(diag);
         else
             cli_warnings(diag);

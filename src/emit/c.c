@@ -442,11 +442,15 @@ static void put_persistent(emitter *e, int32_t group, const dv_group_grid *g)
           (int)op,
           parts * dv_op_points(&e->p->ops[op], dv_written_vars(&e->p->ops[op])),
           (int)op);
+    const char *core = e->stage_names ? "get_core_id()" : "core";
+    const char *id = dv_emit_tile_id(e);
     P("    {\n%s    for (int core = 0; core < (int)(sizeof cores_%d / sizeof "
-      "*cores_%d) - 1; core++)\n"
-      "        for (int i = cores_%d[core]; i < cores_%d[core + 1]; i++) {\n"
+      "*cores_%d) - 1; core++)%s\n"
+      "        for (int i = cores_%d[%s]; i < cores_%d[%s + 1]; i++) {\n"
       "            const int64_t *w = work_%d[i];\n",
-      pragma(e), (int)group, (int)group, (int)group, (int)group, (int)group);
+      pragma(e), (int)group, (int)group,
+      e->stage_names ? " {\n        core_id = core;" : "", (int)group, core,
+      (int)group, core, (int)group);
     if (g->rect)
         P("            for (int64_t b = 0; b < %" PRId64 "; b++)\n"
           "                for (int64_t m = w[0]; m < w[1]; m++)\n"
@@ -454,14 +458,14 @@ static void put_persistent(emitter *e, int32_t group, const dv_group_grid *g)
           "                        tile_%d(b, m, n);\n",
           g->batch, (int)group);
     else
-        P("            for (int64_t id = w[0]; id < w[0] + w[1]; id++) {\n"
+        P("            for (int64_t %s = w[0]; %s < w[0] + w[1]; %s++) {\n"
           "                int64_t m, n;\n"
-          "                tile_at_%d(id %% %" PRId64 ", &m, &n);\n"
-          "                tile_%d(id / %" PRId64 ", m, n%s);\n"
+          "                tile_at_%d(%s %% %" PRId64 ", &m, &n);\n"
+          "                tile_%d(%s / %" PRId64 ", m, n%s);\n"
           "            }\n",
-          (int)group, g->mt * g->nt, (int)group, g->mt * g->nt,
-          parts > 1 ? ", w[2], w[3], w[4], w[5], ending" : "");
-    P("        }\n    }\n");
+          id, id, id, (int)group, id, g->mt * g->nt, (int)group, id,
+          g->mt * g->nt, parts > 1 ? ", w[2], w[3], w[4], w[5], ending" : "");
+    P("        }\n%s    }\n", e->stage_names ? "    }\n" : "");
     if (parts > 1)
         P("    free(part_%d);\n", (int)op);
 }
@@ -478,13 +482,14 @@ static dv_status put_tickets(emitter *e, int32_t group, const dv_group_grid *g,
     dv_emit_decode(&e->out, &o, (int)group, "int64_t");
     put_tile(e, group, g);
     P("static void group_%d(void)\n{\n", (int)group);
-    put_queue_loop(e, chunk, "id", g->batch * g->mt * g->nt);
+    const char *id = dv_emit_tile_id(e);
+    put_queue_loop(e, chunk, id, g->batch * g->mt * g->nt);
     P(" {\n"
       "        int64_t m, n;\n"
-      "        tile_at_%d(id %% %" PRId64 ", &m, &n);\n"
-      "        tile_%d(id / %" PRId64 ", m, n);\n"
+      "        tile_at_%d(%s %% %" PRId64 ", &m, &n);\n"
+      "        tile_%d(%s / %" PRId64 ", m, n);\n"
       "    }\n}\n\n",
-      (int)group, g->mt * g->nt, (int)group, g->mt * g->nt);
+      (int)group, id, g->mt * g->nt, (int)group, id, g->mt * g->nt);
     return DV_OK;
 }
 
@@ -627,6 +632,10 @@ dv_status dv_emit_c(emitter *e)
       "// tile in the plan's order, and is not fast.\n"
       "#include \"rt.h\"\n\n",
       e->plan->target.name, e->openmp ? "-fopenmp " : "");
+    if (e->stage_names)
+        P("// The number of the core whose tiles are computed.\n"
+          "static _Thread_local int core_id;\n"
+          "static inline int get_core_id(void)\n{\n    return core_id;\n}\n\n");
     dv_emit_tensors(e);
     DV_TRY(dv_emit_body(e));
     put_main(e);

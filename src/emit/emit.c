@@ -97,10 +97,14 @@ static dv_status emit_as(emitter *e, dv_emit_format format)
     return emitters[format](e);
 }
 
-dv_status dv_plan_emit(const dv_plan *plan, dv_emit_format format,
-                       const char *dir, dv_diag *diag)
+static dv_status emit(const dv_plan *plan, dv_emit_format format,
+                      const char *dir, int stage_names, dv_diag *diag)
 {
-    emitter e = {.plan = plan, .p = plan->ops, .dir = dir, .diag = diag};
+    emitter e = {.plan = plan,
+                 .p = plan->ops,
+                 .dir = dir,
+                 .stage_names = stage_names,
+                 .diag = diag};
     if (!dir)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "dv_plan_emit needs the name of a folder");
@@ -121,4 +125,20 @@ dv_status dv_plan_emit(const dv_plan *plan, dv_emit_format format,
     dv_text_free(&e.out);
     dv_arena_free(&e.arena);
     return st;
+}
+
+dv_status dv_plan_emit(const dv_plan *plan, dv_emit_format format,
+                       const char *dir, dv_diag *diag)
+{
+    return emit(plan, format, dir, 0, diag);
+}
+
+dv_status dv_emit_stage_names(const dv_plan *plan, dv_emit_format format,
+                              const char *dir, dv_diag *diag)
+{
+    if (format > DV_EMIT_TT_METALIUM || plan->team.n_axes)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "names of TileLang are those of loops over tiles, in C, "
+                       "OpenMP and TT-Metalium kernels of one process");
+    return emit(plan, format, dir, 1, diag);
 }

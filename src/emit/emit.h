@@ -46,6 +46,9 @@ typedef struct emitter {
     const dv_program *p; // the program of the plan
     const char *dir;
     int openmp;
+    // 1: loops have the names that TileLang's stage B gives them: tile_id, and
+    // in C get_core_id().
+    int stage_names;
     // Of a rank of a team: its program; otherwise NULL.
     const struct dv_rank_program *part;
     dv_diag *diag;
@@ -54,6 +57,16 @@ typedef struct emitter {
     emitted *files; // files that are complete
     int32_t n_files, cap;
 } emitter;
+
+// dv_plan_emit with the names of TileLang's stage B in loops over tiles; of C,
+// OpenMP and TT-Metalium kernels.
+dv_status dv_emit_stage_names(const dv_plan *plan, dv_emit_format format,
+                              const char *dir, dv_diag *diag);
+// Returns the name of the variable of loops over tiles.
+static inline const char *dv_emit_tile_id(const emitter *e)
+{
+    return e->stage_names ? "tile_id" : "id";
+}
 
 // Lines of text/rt.h, the runtime that emitted programs include; ended by NULL.
 extern const char *const dv_rt_lines[];

@@ -47,8 +47,7 @@ static void put_constants(emitter *e, const emit_kernel *k, int first)
 static void put_tile_loop(emitter *e, const emit_kernel *k, int first)
 {
     const dv_group_grid *g = k->g;
-    const char *each = "            const uint32_t batch = id / (Mt * Nt);\n"
-                       "            uint32_t m, n;\n";
+    const char *id = dv_emit_tile_id(e);
     if (g->local_shard) {
         P("    const uint32_t start_id = get_arg_val<uint32_t>(%d), count = "
           "get_arg_val<uint32_t>(%d);\n"
@@ -75,25 +74,27 @@ static void put_tile_loop(emitter *e, const emit_kernel *k, int first)
           "        const uint32_t start_id = get_arg_val<uint32_t>(%d + 4 * "
           "s);\n"
           "        const uint32_t count = get_arg_val<uint32_t>(%d + 4 * s);\n"
-          "        for (uint32_t id = start_id; id < start_id + count; id++) "
+          "        for (uint32_t %s = start_id; %s < start_id + count; %s++) "
           "{\n"
-          "%s"
-          "            tile_at_%d(id %% (Mt * Nt), &m, &n);\n"
+          "            const uint32_t batch = %s / (Mt * Nt);\n"
+          "            uint32_t m, n;\n"
+          "            tile_at_%d(%s %% (Mt * Nt), &m, &n);\n"
           "            tile(batch, m, n, get_arg_val<uint32_t>(%d + 4 * s), "
           "get_arg_val<uint32_t>(%d + 4 * s));\n"
           "        }\n    }\n",
-          first + 1, first + 2, first + 3, each, (int)g->group, first + 4,
-          first + 5);
+          first + 1, first + 2, first + 3, id, id, id, id, (int)g->group, id,
+          first + 4, first + 5);
     } else {
         P("    const uint32_t start_id = get_arg_val<uint32_t>(%d), count = "
           "get_arg_val<uint32_t>(%d);\n"
-          "        for (uint32_t id = start_id; id < start_id + count; id++) "
+          "        for (uint32_t %s = start_id; %s < start_id + count; %s++) "
           "{\n"
-          "%s"
-          "            tile_at_%d(id %% (Mt * Nt), &m, &n);\n"
+          "            const uint32_t batch = %s / (Mt * Nt);\n"
+          "            uint32_t m, n;\n"
+          "            tile_at_%d(%s %% (Mt * Nt), &m, &n);\n"
           "            tile(batch, m, n, 0, steps);\n"
           "        }\n",
-          first, first + 1, each, (int)g->group);
+          first, first + 1, id, id, id, id, (int)g->group, id);
     }
 }
 

@@ -11,7 +11,7 @@ program() {
     judge=$3
     shift 3
     rm -rf out
-    expect 0 '' "$divvy" emit p.dv -t "$target" --as "$how" -o out ${policy:+--policy "$policy"} ${order:+--order "$order"}
+    expect 0 '' "$divvy" emit p.dv -t "$target" --as "$how" -o out ${policy:+--policy "$policy"} ${order:+--order "$order"} ${names:+--names "$names"}
     for cc in $compilers; do
         flags=
         what="$how by $cc for $target $policy"
@@ -41,6 +41,16 @@ seq 19 -1 0 | sed '1i 4x5:' >order.txt
 order=@order.txt
 for how in c openmp; do program $how wormhole same a=a.npy b=b.npy; done
 order=
+# -- The names of TileLang's stage
+names=tilelang
+for how in c openmp; do
+    program $how wormhole same a=a.npy b=b.npy
+    grep -q 'for (int64_t tile_id = w\[0\]' out/program.c && grep -q 'cores_0\[get_core_id()\]' out/program.c ||
+        complain "no names of TileLang in $how"
+    grep -q '[^_]id =' out/program.c && complain "other names in $how"
+done
+names=
+expect 2 'names of TileLang are those of loops over tiles' "$divvy" emit p.dv -t wormhole --as csv --names tilelang -o refused
 # -- Tiles that threads take at run time, on tiles and on slices: not by a table
 for policy in 'ticket(3)' 'steal(2)'; do
     for target in wormhole "$source/tests/choices/avx2.dv"; do

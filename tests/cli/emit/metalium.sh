@@ -11,7 +11,8 @@ shape=
 printf 'input a: f32[100, 70]\ninput b: f32[70, 130]\ny[m,n] = relu(sum[k] a[m,k] * b[k,n])\noutput y\n' >p.dv
 whole a 100,70 1
 whole b 70,130 2
-kernels 'a product' 8x8 same 'a b' -t wormhole
+kernels 'a product' 8x8 same 'a b' -t wormhole --names tilelang
+grep -q 'for (uint32_t tile_id = start_id' p1/reader_0.cpp || complain 'no names of TileLang'
 printf 'input a: f32[640, 96]\ninput b: f32[96, 640]\ny[m,n] = sum[k] a[m,k] * b[k,n]\noutput y\n' >p.dv
 whole a 640,96 3
 whole b 96,640 4
