@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "onnx/import.h"
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 // Makes indices that count from the end count from the beginning.
@@ -451,34 +452,10 @@ dv_status dv_on_one_hot(dv_on *cx, const dv_onnx_node *n)
                         dv_on_3(cx, "select", is, yes, no));
 }
 
-// The rank of each element along an axis: how many come before it in the
-// order. Ties are broken by position.
-static dv_status ranks(dv_on *cx, dv_on_value *rank, dv_on_value *x, int axis,
-                       int largest)
-{
-    int axes[DV_MAX_DIMS], other[DV_MAX_DIMS];
-    dv_on_loop l;
-    dv_on_loop_begin(&l, cx);
-    DV_TRY(dv_on_over(&l, x, axes));
-    memcpy(other, axes, sizeof other);
-    int k = other[axis] = dv_on_axis_add(&l, x->dims[axis]);
-    DV_TRY(dv_on_use(&l, x, other));
-    dv_on_start(&l);
-    dv_term own = dv_on_read(&l, x, axes), b = dv_on_read(&l, x, other);
-    dv_term before = dv_on_2(cx, largest ? ">" : "<", b, own);
-    dv_term earlier =
-        dv_on_2(cx, "<", dv_on_position(&l, k), dv_on_position(&l, axes[axis]));
-    dv_term same = dv_on_3(cx, "select", dv_on_2(cx, "==", b, own), earlier,
-                           dv_on_i(cx, 0));
-    dv_term t = dv_on_3(cx, "select", before, dv_on_i(cx, 1), same);
-    return dv_on_define(&l, rank, DV_I64, 0, x->n_dims, axes,
-                        dv_on_reduce(&l, "sum", t, 1, &k));
-}
-
-// Picks the elements of each rank: a sum with one term that is not 0 for
-// positions, a maximum for values.
-static dv_status pick(dv_on *cx, dv_on_value *out, dv_on_value *x,
-                      dv_on_value *rank, int axis, int64_t count, int positions)
+// The places of the first `count` elements along an axis in their order, which
+// is at least 2, because topk counts with a variable. A nan is the largest.
+static dv_status places(dv_on *cx, dv_on_value *out, dv_on_value *x, int axis,
+                        int64_t count, int largest)
 {
     int axes[DV_MAX_DIMS], from[DV_MAX_DIMS];
     dv_on_loop l;
@@ -488,15 +465,47 @@ static dv_status pick(dv_on *cx, dv_on_value *out, dv_on_value *x,
     memcpy(from, axes, sizeof from);
     int k = from[axis] = dv_on_axis_add(&l, x->dims[axis]);
     DV_TRY(dv_on_use(&l, x, from));
-    DV_TRY(dv_on_use(&l, rank, from));
     dv_on_start(&l);
-    dv_term is = dv_on_2(cx, "==", dv_on_read(&l, rank, from),
-                         dv_on_position(&l, axes[axis]));
-    dv_term v = positions ? dv_on_position(&l, k) : dv_on_read(&l, x, from);
-    dv_dtype t = positions ? DV_I64 : x->dtype;
-    v = dv_on_3(cx, "select", is, v, dv_on_num(cx, t, 0));
-    return dv_on_define(&l, out, t, 0, x->n_dims, axes,
-                        dv_on_reduce(&l, "sum", v, 1, &k));
+    dv_term t = dv_on_read(&l, x, from);
+    if (!largest && !dv_is_float(x->dtype))
+        t = dv_on_1(cx, "~", t);
+    else if (!largest)
+        t = dv_on_3(cx, "select", dv_on_1(cx, "isnan", t),
+                    dv_on_f(cx, -(double)INFINITY), dv_on_1(cx, "-", t));
+    return dv_on_define(&l, out, DV_I64, 0, x->n_dims, axes,
+                        dv_on_reduce(&l, "argtopk", t, 1, &k));
+}
+
+// The elements of x at these places along an axis.
+static dv_status elements_at(dv_on *cx, dv_on_value *out, dv_on_value *x,
+                             dv_on_value *at, int axis)
+{
+    int axes[DV_MAX_DIMS], used[DV_MAX_DIMS];
+    dv_on_index index[DV_MAX_DIMS];
+    dv_on_loop l;
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_over(&l, at, axes));
+    memcpy(used, axes, sizeof used);
+    used[axis] = -1;
+    DV_TRY(dv_on_use(&l, x, used));
+    dv_on_start(&l);
+    for (int d = 0; d < x->n_dims; d++)
+        index[d] = dv_on_along(axes[d]);
+    index[axis] = (dv_on_index){.via = dv_on_read(&l, at, axes)};
+    return dv_on_define(&l, out, x->dtype, 0, x->n_dims, axes,
+                        dv_on_read_at(&l, x, index));
+}
+
+// A single element along the axis: it is in place 0.
+static dv_status only_place(dv_on *cx, dv_on_value *out, dv_on_value *x)
+{
+    int axes[DV_MAX_DIMS];
+    dv_on_loop l;
+    dv_on_loop_begin(&l, cx);
+    l.typed = 1;
+    DV_TRY(dv_on_over(&l, x, axes));
+    dv_on_start(&l);
+    return dv_on_define(&l, out, DV_I64, 0, x->n_dims, axes, dv_on_i(cx, 0));
 }
 
 dv_status dv_on_top_k(dv_on *cx, const dv_onnx_node *n)
@@ -504,27 +513,50 @@ dv_status dv_on_top_k(dv_on *cx, const dv_onnx_node *n)
     const int64_t *list;
     int axis, count;
     int64_t k = dv_on_int(n, "k", 1);
+    int64_t begin[DV_MAX_DIMS] = {0}, step[DV_MAX_DIMS], dims[DV_MAX_DIMS];
     DV_TRY(dv_on_need(cx, n, cx->opset >= 10 ? 2 : 1));
-    dv_on_value *x = dv_on_in(cx, n, 0), *rank = dv_on_temp(cx, "rank");
+    dv_on_value *x = dv_on_in(cx, n, 0), *all = dv_on_temp(cx, "place");
     DV_TRY(dv_on_norm_axis(cx, dv_on_int(n, "axis", -1), x->n_dims, &axis));
     if (dv_on_in(cx, n, 1)) {
         DV_TRY(dv_on_get_ints(cx, dv_on_in(cx, n, 1), "K", &list, &count));
         k = count ? list[0] : 0;
     }
-    if (!rank)
-        return DV_E_NOMEM;
     if (k < 1 || k > x->dims[axis])
         return dv_on_refuse(cx, "K is %lld", (long long)k);
-    DV_TRY(ranks(cx, rank, x, axis, dv_on_int(n, "largest", 1) != 0));
-    for (int i = 0; i < 2; i++) {
-        if (!dv_on_has_out(n, i))
-            continue;
-        dv_on_value *out = dv_on_out(cx, n, i);
-        if (!out)
-            return DV_E_NOMEM;
-        DV_TRY(pick(cx, out, x, rank, axis, k, i));
+    if (x->is_bool || x->dtype == DV_U64)
+        return dv_on_refuse(cx, "its input is %s",
+                            x->is_bool ? "bool" : "uint64");
+    dv_on_value *values = dv_on_has_out(n, 0) ? dv_on_out(cx, n, 0) : NULL;
+    dv_on_value *at = dv_on_has_out(n, 1) ? dv_on_out(cx, n, 1) : NULL;
+    if (!all || (dv_on_has_out(n, 0) && !values) ||
+        (dv_on_has_out(n, 1) && !at))
+        return DV_E_NOMEM;
+    if (x->dims[axis] == 1) {
+        if (values)
+            dv_on_same(values, x);
+        return at ? only_place(cx, at, x) : DV_OK;
     }
-    return DV_OK;
+    // Every variable but the one that counts is in the operand: no dim of it is
+    // expanded.
+    int plain = 1;
+    for (int d = 0; d < x->n_dims; d++)
+        plain = plain && (x->dims[d] == 1 || dv_on_is_plain(x, d));
+    if (!plain)
+        DV_TRY(dv_on_copy(cx, x, 0));
+    DV_TRY(places(cx, all, x, axis, k < 2 ? 2 : k,
+                  dv_on_int(n, "largest", 1) != 0));
+    for (int d = 0; d < x->n_dims; d++) {
+        step[d] = 1;
+        dims[d] = d == axis ? k : x->dims[d];
+    }
+    dv_on_value *first = k < 2 ? dv_on_temp(cx, "place") : all;
+    if (!first)
+        return DV_E_NOMEM;
+    if (first != all)
+        DV_TRY(dv_on_slice(cx, first, all, begin, step, dims));
+    if (at)
+        dv_on_same(at, first);
+    return values ? elements_at(cx, values, x, first, axis) : DV_OK;
 }
 
 dv_status dv_on_reverse_sequence(dv_on *cx, const dv_onnx_node *n)

@@ -4,8 +4,8 @@
 import math, os, random, struct, sys
 
 out = sys.argv[1]
-F32, U8, I8, I32 = 1, 2, 3, 6
-CODE = {F32: 'f', U8: 'B', I8: 'b', I32: 'i'}
+F32, U8, I8, I32, I64 = 1, 2, 3, 6, 7
+CODE = {F32: 'f', U8: 'B', I8: 'b', I32: 'i', I64: 'q'}
 
 def varint(v):
     b = b''
@@ -162,3 +162,22 @@ case('conv_transpose_cut', 'ConvTranspose', '', [('x', F32, [1, 2, 3, 3], x), ('
 # A scatter along a dim of size 1, beside another.
 x, u = floats(3), floats(2)
 case('scatter_elements_one', 'ScatterElements', '', [('x', F32, [1, 3, 1], x), ('i', I32, [1, 2, 1], [0, -1]), ('u', F32, [1, 2, 1], u)], [('y', F32, [1, 3, 1], [u[0], u[1], x[2]])], axis=2)
+# The largest and smallest elements: one alone, an axis of one element, ties, nan
+# (the largest), infinities, and integers whose negation would overflow.
+def top(name, t, dims, x, k, largest):
+    rows, n = dims[0], dims[1]
+    at = []
+    for r in range(rows):
+        row = x[r*n:r*n+n]
+        rank = lambda i: (math.isnan(row[i]), 0 if math.isnan(row[i]) else row[i])
+        order = sorted(range(n), key=rank) if not largest else sorted(range(n), key=lambda i: (not rank(i)[0], -rank(i)[1]))
+        at += order[:k]
+    v = [x[i // k * n + p] for i, p in enumerate(at)]
+    case(name, 'TopK', '', [('x', t, dims, x), ('k', I64, [1], [k])], [('v', t, [rows, k], v), ('i', I64, [rows, k], at)], largest=largest)
+nan, inf = math.nan, math.inf
+top('top_k_one', F32, [3, 5], [1, 3, 2, 3, 0, -inf, -inf, -inf, -inf, -inf, 0, nan, inf, nan, -1], 1, 1)
+top('top_k_nan', F32, [3, 5], [1, 3, 2, 3, 0, -inf, -inf, -inf, -inf, -inf, 0, nan, inf, nan, -1], 5, 1)
+top('top_k_smallest_nan', F32, [2, 5], [1, 3, 1, -inf, 0, 0, nan, 2, 1, -1], 5, 0)
+top('top_k_single', F32, [4, 1], floats(4), 1, 1)
+top('top_k_bytes', U8, [2, 4], [0, 255, 7, 0, 200, 100, 100, 255], 3, 0)
+top('top_k_least', I32, [1, 4], [-2**31, 5, 2**31 - 1, -2**31], 4, 0)
