@@ -17,9 +17,11 @@
 //   }
 //   y[i,r] = w[i] * top[i,r]
 //
-// Elements that were taken become the least value; `untaken` tells them from
-// those that have always been the least. As long as a nan is left, the maximum
-// is nan. Places are floats, because vector kernels compute with these.
+// Elements that were taken become the least value of their type, integers of 64
+// bits the least of the row (`least`), because machines may store these in
+// fewer bits; `untaken` tells them from those that have always been the least.
+// As long as a nan is left, the maximum is nan. Places are floats, because
+// vector kernels compute with these.
 #include "ir/build.h"
 #include "base/math.h"
 #include "lang/reduce.h"
@@ -74,7 +76,7 @@ dv_status dv_top_add(dv_opbuild *o, const dv_node *n, int var, dv_dtype type)
 // -- The statements that compute the result ----------------------------------
 
 // Tensors of these statements.
-enum { LEFT, UNTAKEN, TOP, MOST, PLACE, N_TENSORS };
+enum { LEFT, UNTAKEN, TOP, MOST, PLACE, LEAST, N_TENSORS };
 
 typedef struct top {
     dv_opbuild *o;
@@ -114,9 +116,9 @@ static const char *keep(top *t, dv_text *text)
 
 static dv_status name_tensors(top *t)
 {
-    static const char *const names[] = {"left", "untaken", "top", "most",
-                                        "place"};
-    static const char *const last[] = {"j", "j", "r", "", ""};
+    static const char *const names[] = {"left", "untaken", "top",
+                                        "most", "place",   "least"};
+    static const char *const last[] = {"j", "j", "r", "", "", ""};
     for (int i = 0; i < N_TENSORS; i++) {
         dv_str wish = {names[i], (uint32_t)strlen(names[i])};
         DV_TRY(dv_build_new_name(t->o->b, wish, &t->names[i]));
@@ -191,15 +193,18 @@ static void put_repeat(const top *t, dv_text *text)
     int places = t->use->node->op == DV_RED_ARGTOPK;
     int64_t count = t->var->end - t->var->begin, n_top = t->rank->end;
     dv_text list = {0};
-    char least[40];
-    if (dv_is_float(type))
-        snprintf(least, sizeof least, "-inf");
-    else if (dv_dtype_get(type)->size_bytes < 8)
-        snprintf(least, sizeof least, "%" PRId64, dv_int_least(type));
-    else // it has no literal
-        snprintf(least, sizeof least, "-9007199254740992 * 1024");
+    char number[40];
+    const char *least = number;
     dv_put(&list, "for %sj in 0..%" PRId64, t->ranges, count);
     const char *all = list.at ? list.at : "";
+    if (dv_is_float(type)) {
+        least = "-inf";
+    } else if (dv_dtype_get(type)->size_bytes < 8) {
+        snprintf(number, sizeof number, "%" PRId64, dv_int_least(type));
+    } else {
+        least = t->elem[LEAST];
+        dv_put(text, "%s: %s = min[j] %s %s\n", least, name, left, all);
+    }
     dv_put(text, "%s: f32 = 1.0 %s\n", untaken, all);
     dv_put(text, "%s: %s = 0 for %sr in 0..%" PRId64 "\n", result,
            places ? "i64" : name, t->ranges, n_top);

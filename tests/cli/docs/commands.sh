@@ -15,7 +15,7 @@ tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp" || exit 2
 for name in examples docs tests targets include bench; do ln -s "$src/$name" "$name"; done
-blank='s/ran in [0-9.e+-]* s/ran in TIME s/'
+blank='s/(ran|read) in [0-9.e+-]* s/\1 in TIME s/g'
 bad=0
 shown=0
 plain=0
@@ -61,7 +61,7 @@ try() {
         sh -c "$command" >"$tmp/got" 2>&1
         # The blank line behind the block does not belong to the file.
         sed -i '${/^$/d}' "$tmp/want" ;;
-    *) sh -c "$divvy ${command#divvy }" 2>&1 | sed "$blank" >"$tmp/got" ;;
+    *) sh -c "$divvy ${command#divvy }" 2>&1 | sed -E "$blank" >"$tmp/got" ;;
     esac
     # A command without output below it only has to succeed.
     if [ ! -s "$tmp/want" ]; then
@@ -129,7 +129,7 @@ for doc in README.md ARCHITECTURE.md docs/arrays.md docs/cli.md docs/language.md
             : >"$tmp/want" ;;
         '    mpirun '* | '    divvy '*) run_plain "${line#    }" ;;
         '    '*)
-            [ -z "$command" ] || printf '%s\n' "${line#    }" | sed "$blank" >>"$tmp/want" ;;
+            [ -z "$command" ] || printf '%s\n' "${line#    }" | sed -E "$blank" >>"$tmp/want" ;;
         # A file that is shown may have blank lines.
         '') case $command in cat*) printf '\n' >>"$tmp/want" ;; *) try ;; esac ;;
         *) try ;;
