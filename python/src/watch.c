@@ -18,7 +18,7 @@ static double now_s(void)
 void dvpy_watch_begin(dvpy_watch *w, PyObject *progress)
 {
     *w = (dvpy_watch){.progress = progress == Py_None ? NULL : progress,
-                      .next_s = now_s() + PERIOD_S,
+                      .next_s = progress == Py_None ? now_s() + PERIOD_S : 0,
                       .outer = current};
     current = w;
     w->thread = PyEval_SaveThread();

@@ -759,7 +759,10 @@ static value reduce(gen *g, int real, int depth)
     if (v.type < 0)
         v = infix(g, '+', v, leaf(g, real, 0));
     const char *list = g->vars[first].name;
-    if (name[1] != 'e' && percent(g, 15)) // not for a mean
+    // Not for a mean. Where nothing is in a bound, a maximum of 64-bit integers
+    // is the least of them, which some machines cannot store.
+    int no_bound = name[1] == 'e' || (name[0] == 'm' && v.type == DV_I64);
+    if (percent(g, 15) && !no_bound)
         list = bounded(g, first, name[0] != 'm');
     for (int i = first + 1; i < g->n_vars; i++)
         if (g->vars[i].in_scope)
