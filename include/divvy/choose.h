@@ -72,7 +72,7 @@ typedef struct dv_choose_result {
     int optimal;   // 1: the cost is proven to be the least, cost = bound
     double gap;    // (cost - bound) / cost
     int64_t work;  // table entries that were looked at
-    int64_t nodes; // problems that branch and bound looked at, at least 1
+    int64_t nodes; // nodes of branch and bound that were visited, at least 1
 } dv_choose_result;
 
 // Fails with DV_E_CAPACITY if no choice avoids forbidden entries and keeps to

@@ -91,8 +91,9 @@ typedef struct dv_nest_info {
     size_t size;
     const char *name; // letters, digits and _
     dv_dtype dtype;
-    // The primitives of the first touch, of the kernel and of the last touch,
-    // such as "zero", "gemm" and "relu"; NULL: none.
+    // The primitives of the prologue (mini_jit's first touch), of the kernel
+    // and of the epilogue (last touch), such as "zero", "gemm" and "relu";
+    // NULL: none.
     const char *first, *main, *last;
     const dv_nest_loop *loops; // the dimensions, outermost first
     size_t n_loops;
@@ -101,8 +102,8 @@ typedef struct dv_nest_info {
     int mean;      // 1: sums are divided by the number of their terms
     int laid;      // 1: only divvy's rules are checked, not mini_jit's
     uint32_t pack; // operands that are packed before all loops, as in a loop
-    // 1 + the number of the operand that in2 indexes; 0: none. An index is 0 to
-    // index_count - 1, one more is index_stride elements further.
+    // 1 + the number of the operand that in2 indexes; 0: none. Indices are 0 to
+    // index_count - 1; index i is the element index_stride * i further on.
     int look;
     int64_t index_stride, index_count;
 } dv_nest_info;

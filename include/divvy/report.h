@@ -22,9 +22,10 @@ typedef struct dv_measured {
 
 typedef struct dv_report_options {
     size_t size;
-    // The page is not larger: details are left out, which it says. 0: 20 MB.
+    // The largest size of the page; details are left out of larger ones, and
+    // the page says which. 0: 20 MB.
     int64_t most_bytes;
-    const char *command; // how the plan was made, shown in the page; NULL: not
+    const char *command; // that made the plan, for the page; NULL: not shown
     // Whether the page says which machine, with twice of something, and which
     // other division would make the plan faster: the plan is made again for
     // each. Default: on.

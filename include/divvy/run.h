@@ -41,10 +41,9 @@ typedef struct dv_strides {
 
 typedef struct dv_exec_options {
     size_t size;
-    // Operands that runs will bind with these strides. Where kernels can read
-    // and write them so, with the same bits, they do; where they cannot, runs
-    // copy the operand (dv_run_copies). All other operands are row-major in the
-    // kernels.
+    // The strides with which runs will bind some operands. Kernels use these
+    // strides if the results keep the same bits; otherwise runs copy the
+    // operand (dv_run_copies). All other operands are row-major in the kernels.
     const dv_strides *strides;
     size_t n_strides;
 } dv_exec_options;

@@ -45,17 +45,18 @@ DV_API dv_status dv_session_create(dv_session **out, const dv_program *program,
                                    const dv_target *target,
                                    const dv_session_options *options,
                                    dv_diag *diag);
-// No run may be under way.
+// Frees a session. No run of it may be under way.
 DV_API void dv_session_destroy(dv_session *s);
 // Sets the elements of a constant that has no file: row-major, borrowed until
 // dv_session_destroy or the next call for the same constant. Its shape counts
 // like those of inputs. Drops all plans; no run may be under way.
 DV_API dv_status dv_session_constant(dv_session *s, const dv_operand *constant,
                                      dv_diag *diag);
-// Describes operand number i (as dv_exec_operand counts them in the program)
-// for these shapes of inputs, of which only names or numbers, numbers of dims
-// and shapes are read: so the caller learns the shapes of outputs. The name
-// lives as long as the session. DV_E_USAGE past the last.
+// Describes operand number i (in the order of dv_exec_operand) for inputs of
+// these shapes, so that the caller learns the shapes of outputs. Of the inputs
+// only names or numbers, numbers of dims and shapes are read. The name that is
+// returned lives as long as the session. Fails with DV_E_USAGE if i is past the
+// last operand.
 DV_API dv_status dv_session_operand(dv_session *s, const dv_operand *inputs,
                                     size_t n_inputs, int i, dv_tensor_info *out,
                                     dv_diag *diag);

@@ -14,7 +14,12 @@ Operand = namedtuple("Operand", "name dtype role shape file")
 Operand.__doc__ = "A tensor of a program, with the values of its params."
 
 Stats = namedtuple("Stats", "plans hits misses evicted")
-Stats.__doc__ = "Plans that a session keeps; runs that found one, and not."
+Stats.__doc__ = """The cache of a session.
+
+plans    that are kept now
+hits     runs that found their plan; misses: runs that made it
+evicted  plans that were dropped to make room
+"""
 
 # The values of dv_grain.
 _GRAINS = ("source", "fused", "primitive", "function")
@@ -434,5 +439,5 @@ class Session:
 
     @property
     def stats(self):
-        """How often a run found its plan."""
+        """The cache of plans, as Stats."""
         return Stats(*self._runner.stats())

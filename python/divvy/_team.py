@@ -23,7 +23,7 @@ def _address(comm):
 
 
 class Team:
-    """The processes of a communicator of mpi4py; without one, this one alone.
+    """The processes of a communicator of mpi4py, or this process alone.
 
     All processes make the same calls in the same order.
 

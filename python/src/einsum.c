@@ -298,7 +298,7 @@ static int run(expression *e, const call *c, const dvpy_operand *out)
     return st == DV_OK ? 0 : -1;
 }
 
-// Calls a function of divvy/_einsum.py, for what is rare.
+// Calls a function of divvy/_einsum.py, which handles rare forms of arguments.
 static PyObject *call_python(const char *name, PyObject *args, PyObject *words)
 {
     PyObject *module = PyImport_ImportModule("divvy._einsum");

@@ -5,9 +5,9 @@
 // file, line, column and caret. Its subclasses are also the exceptions of
 // Python that numpy's users expect:
 //
-//   InputError(Error, ValueError)  what was given is wrong: texts, shapes,
-//   sizes DtypeError(Error, TypeError)   element types do not fit
-//   SystemError(Error, OSError)    a file or the operating system
+//   InputError(Error, ValueError)  a text, shape or size is wrong
+//   DtypeError(Error, TypeError)   element types do not fit
+//   SystemError(Error, OSError)    a file or the operating system failed
 #include "divvy_py.h"
 #include <stdarg.h>
 #include <string.h>

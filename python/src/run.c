@@ -27,7 +27,8 @@ typedef struct runner {
     dvpy_operand **constants;
     PyObject **given;
     const void **weights;
-    PyObject *shapes; // of operands, for those of inputs; a dict of bytes
+    // A dict from the shapes of inputs to those of operands, as bytes.
+    PyObject *shapes;
     dv_run *idle[N_IDLE];
     int n_idle;
     int users; // threads that run it
@@ -448,7 +449,7 @@ static int find_shapes(job *j, const dv_operand *in, size_t n)
     return 0;
 }
 
-// Sets the shapes of the operands of a session, which it keeps for the shapes
+// Sets the shapes of the operands of a session. They are cached by the shapes
 // of the inputs that are bound.
 static int set_shapes(job *j)
 {
@@ -517,7 +518,8 @@ static int bind_output(item *x, dvpy_kind kind)
     return x->result ? 0 : -1;
 }
 
-// An updated input changes in a result, unless `update` is 1.
+// Binds an input that the program updates: the caller's array if `update` is 1,
+// else a copy, which becomes a result.
 static int bind_updated(item *x, dvpy_kind kind, int update)
 {
     if (update && !x->result) {
@@ -582,7 +584,7 @@ static void list_bound(job *j)
     }
 }
 
-// Called without the GIL.
+// Runs an exec; called without the GIL.
 static dv_status run_exec(dv_run *run, const job *j)
 {
     for (size_t i = 0; i < j->n; i++) {

@@ -5,7 +5,7 @@
 
 #define PERIOD_S .05
 
-// The innermost work of this thread: a callback may begin work of its own.
+// The innermost watched call of this thread: a callback may make another one.
 static _Thread_local dvpy_watch *current;
 
 static double now_s(void)
@@ -42,8 +42,9 @@ static int report(const dvpy_watch *w, const char *what, PyObject *done)
     return result ? 0 : -1;
 }
 
-// `done` is negative if it is not known.
-static int look(const char *what, double done)
+// Handles signals and reports progress, at most once in PERIOD_S seconds.
+// Returns 1 if the work is to stop. `done` is negative if it is not known.
+static int check(const char *what, double done)
 {
     dvpy_watch *w = current;
     if (!w || now_s() < w->next_s)
@@ -62,11 +63,11 @@ static int look(const char *what, double done)
 int dvpy_watch_plan(void *user, const char *pass)
 {
     (void)user;
-    return look(pass, -1);
+    return check(pass, -1);
 }
 
 int dvpy_watch_run(void *user, double done)
 {
     (void)user;
-    return look("run", done);
+    return check("run", done);
 }

@@ -50,7 +50,7 @@ typedef struct checker {
     dv_diag *diag;
     int32_t *group_of; // group number of each op
     uint8_t *loops;    // per group: 1 if it loops over tiles
-    uint8_t *in_order; // per group: 1 if deal number i is that of core i
+    uint8_t *in_order; // per group: 1 if deal number i is that of core number i
     uint8_t *diagonal; // per home: 1 if its elements form a diagonal, not a box
 } checker;
 
@@ -131,7 +131,7 @@ static int slots_on(const checker *c, int32_t op, int64_t core, int64_t nth,
     const dv_group *g = &c->plan->groups[c->group_of[op]];
     const dv_op *o = &c->plan->ops->ops[op];
     int64_t tile = -1;
-    // The deals before the core's own need no look if they are in order.
+    // If deals are in the order of cores, the search begins at the core's own.
     int32_t d = c->in_order[c->group_of[op]] ? (int32_t)core : 0;
     for (; d < g->n_deals && tile < 0; d++) {
         if (g->deals[d].core != core)

@@ -178,8 +178,8 @@ typedef struct dv_ascent {
     double bound;    // the best bound since the ascent began, scaled
     double slack;    // part of the room that choices should leave
     double ambition; // distance of the target above the bound, relative
-    double start;    // least cost of a choice before trees improved it
-    double raise;    // factor of the best prices until there is a choice
+    double start;    // least cost of a choice that the search found by itself
+    double raise;    // factor on the best prices while there is no choice yet
     int patience;    // rounds until a choice that is not the best is given up
     int64_t stalled; // rounds since bound or cost improved
     double most_room;
@@ -200,7 +200,7 @@ typedef struct dv_chooser {
     double best_cost;  // scaled; INFINITY: no choice yet
     int32_t *best;     // labels of the best choice
     double best_bound; // scaled
-    int64_t nodes;     // problems of branch and bound so far
+    int64_t nodes;     // nodes of branch and bound visited so far
 } dv_chooser;
 
 // Returns the work done so far.

@@ -9,16 +9,16 @@
 
 // The target is at least this part of the bound above it.
 #define LEAST_AMBITION 0.0005
-// A choice that trees improve is given up if it costs this part more than the
-// best one after PATIENCE rounds.
+// A choice that trees improve is given up if, after PATIENCE rounds, its cost
+// is higher than the best one by more than this fraction.
 #define MOST_WORSE 0.01
 enum { PATIENCE = 8 };
 // Until there is a choice, prices grow by this factor in each round whose
 // labels nearly keep to the limit, up to MOST_RAISE times the best prices.
 #define RAISE      1.5
 #define MOST_RAISE 1000
-// A repair by trees begins with this part of the bound as the price of all
-// room.
+// A repair by trees begins with prices at which all memory together costs this
+// fraction of the bound.
 #define FIRST_RATE 0.001
 
 dv_status dv_ascent_init(dv_ascent *s, dv_cgraph *g, dv_diag *diag)
@@ -86,9 +86,9 @@ static void step(dv_chooser *c, double bound)
     limit_prices(g, lambda);
 }
 
-// Tries the labels of the relaxation. If single nodes cannot repair them, trees
-// may, at prices that begin far below those that would make the memory in use
-// cost as much as all the rest.
+// Tries the labels of the relaxation. If changes of single nodes cannot repair
+// them, changes of whole trees are tried, at prices that begin far below those
+// at which memory would cost as much as the nodes and edges.
 static double try_labels(dv_chooser *c, int64_t work)
 {
     const dv_relaxation *r = &c->relax;
@@ -103,10 +103,12 @@ static double try_labels(dv_chooser *c, int64_t work)
     return cost;
 }
 
-// Lets trees improve the choice of the search if it is the cheapest so far of
-// those that nothing has improved yet, else the one that they left; but if that
-// stays dearer than the best one, the best one again. Weights of the prices
-// change: lower ones use more memory, higher ones free it for others.
+// Improves a choice by changes of trees. It starts from the choice that the
+// search has just found if no earlier choice of the search was cheaper.
+// Otherwise it continues with the choice that the last round improved; if that
+// remains more expensive than the best one for too long, it starts again from
+// the best one. The weight of the prices alternates: a lower weight uses more
+// memory, a higher one frees memory for other nodes.
 static void improve(dv_chooser *c, int64_t round, double cost, int64_t work)
 {
     static const double weights[] = {1, 1.5, 1, 0.6};
@@ -122,7 +124,7 @@ static void improve(dv_chooser *c, int64_t round, double cost, int64_t work)
     dv_chooser_improve(c, weights[round % 4], work);
 }
 
-// One relaxation, and a step to the next prices.
+// Solves the relaxation once, and takes a step to the next prices.
 static void round_of(dv_chooser *c, int64_t round)
 {
     dv_ascent *s = &c->ascent;
@@ -152,7 +154,7 @@ static void round_of(dv_chooser *c, int64_t round)
     s->stalled = c->best_cost < before ? 0 : s->stalled;
     s->slack =
         s->over > 0 ? fmin(s->slack + 0.001, 0.1) : fmax(s->slack - 0.002, 0);
-    // Higher prices everywhere lead to a choice sooner than better ones.
+    // Raising all prices leads to a first choice sooner than improving them.
     if (near && !r->dead && c->best_cost == INFINITY && s->raise < MOST_RAISE) {
         s->raise *= RAISE;
         for (int32_t t = 0; t < c->graph.n_times; t++)

@@ -25,10 +25,11 @@ enum { MAX_TRIALS = 4 };
 enum { MAX_MISSES = 16, MAX_RAISES = 30 };
 
 typedef struct member {
-    int32_t v, parent; // parent: its place in the tree; -1: the root
-    int32_t edge;      // to the parent
-    int32_t old;       // label before
-    int64_t at;        // of its first label in `theta` and `fixed`
+    int32_t v;      // the node
+    int32_t parent; // index of its parent in the tree; -1: it is the root
+    int32_t edge;   // the edge to the parent
+    int32_t old;    // its label before the tree was solved
+    int64_t at;     // index of its first label in `theta` and `fixed`
 } member;
 
 struct dv_ctrees {
@@ -43,7 +44,7 @@ struct dv_ctrees {
     member *tree;
     int32_t n;
     double *fixed; // costs of the tree's labels with nodes outside
-    double *theta; // the same with prices and all below in the tree
+    double *theta; // the same with prices and the costs of the nodes below
     double *row;
     int64_t cap; // of `fixed` and `theta`
     int64_t work;

@@ -54,7 +54,7 @@ static char *as_text(const args *a, const dv_choose_problem *p,
     return dv_text_take(&out);
 }
 
-// The contest's format.
+// Returns the strategies in the format of the contest's solutions.
 static char *solution(const dv_choose_result *r)
 {
     dv_text out = {0};

@@ -537,8 +537,9 @@ static dv_status put_partitions(call *c)
     return PUT(c, LAST);
 }
 
-// Replaces the format of the answer, before anything is output.
-static dv_status reform(call *c, const char *form)
+// Replaces the format of the answer (a string as in dist.def), before anything
+// is output.
+static dv_status set_form(call *c, const char *form)
 {
     c->form = c->levels[0].at = form;
     return DV_OK;

@@ -18,7 +18,7 @@
 typedef struct input {
     const dv_darray *a;
     int skip; // number of dims of the result in front of those of the operand
-    dv_dist wanted; // whose own boxes are what the ranks read
+    dv_dist wanted; // a distribution whose own boxes are what the ranks read
     dv_box box;     // what this rank reads
     dv_exchange *e; // NULL: every rank has what it reads
     dv_transfer *f;
@@ -66,14 +66,15 @@ static dv_status result_shape(int *n_dims, int64_t *shape,
     return DV_OK;
 }
 
-// Returns whether dim i of the operand has all elements of the result's dim,
-// and not one for all.
+// Returns whether dim i of the operand has the size of the result's dim; if
+// not, it has one element, which broadcasts.
 static int follows(const input *in, const dv_dist *result, int i)
 {
     return in->a->dist.shape[i] == result->shape[i + in->skip];
 }
 
-// The operand's elements that are read for the elements `box` of the result.
+// Returns the operand's elements that are read for the elements `box` of the
+// result.
 static dv_box read_box(const input *in, const dv_dist *result,
                        const dv_box *box)
 {
@@ -84,7 +85,8 @@ static dv_box read_box(const input *in, const dv_dist *result,
     return b;
 }
 
-// Sets the distribution whose own boxes are what the ranks read of the operand.
+// Sets in->wanted to a distribution in which the box that a rank owns is what
+// it reads of the operand.
 static void want(input *in, const dv_dist *result)
 {
     dv_dist *w = &in->wanted;
@@ -151,8 +153,8 @@ static dv_status prepare_input(job *j, int k, dv_diag *diag)
     return DV_OK;
 }
 
-// Results go to memory of their own first if they may overwrite elements that
-// are still to be read.
+// Prepares all operands, and chooses where results are written: in a buffer
+// first, if they could overwrite elements that are still to be read.
 static dv_status prepare(job *j, dv_diag *diag)
 {
     int shared = 0;
@@ -187,7 +189,7 @@ static dv_status open_transfers(job *j, dv_diag *diag)
 
 // -- Computing ----------------------------------------------------------------
 
-// The positions of the result for which this rank owns all that is read.
+// Returns the box of the result for which this rank owns all that is read.
 static dv_box find_core(const job *j)
 {
     dv_box core = j->to->own;

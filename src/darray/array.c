@@ -59,7 +59,7 @@ dv_status dv_darray_idle(const dv_darray *a, dv_diag *diag)
                    "the array's halo is under way: wait for it first");
 }
 
-// The bytes of the widths of a halo that differ between ranks.
+// Returns the bytes of the list of a halo's widths on all ranks.
 static size_t widths_bytes(const dv_dist *d)
 {
     return (size_t)(dv_dist_n_ranks(d) * d->n_dims * 2) * sizeof(int64_t);

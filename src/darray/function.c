@@ -18,8 +18,8 @@ static const dv_function functions[] = {
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
-// Conversions, for sources of any type but u64, and to a bool, and of u64 to
-// floats, whose halves are converted exactly.
+// Conversions: [1] converts any type to bool, [2] u64 to floats, as two halves
+// of 32 bits that are converted exactly, and [0] all other pairs of types.
 static const dv_function casts[] = {
     {"cast", 1, "", '=', "$1"},
     {"cast", 1, "", 'b', "$1 != 0"},
@@ -47,7 +47,8 @@ static dv_elem signed_of(int64_t bytes)
     return bytes == 2 ? DV_ELEM_I16 : bytes == 4 ? DV_ELEM_I32 : DV_ELEM_I64;
 }
 
-// Sets *a to the type of two operands together, or returns 0.
+// Sets *a to the type to which operands of types *a and b are promoted. Returns
+// 0 if there is none.
 static int promote(dv_elem *a, dv_elem b)
 {
     const dv_elem_info *x = dv_elem_get(*a), *y = dv_elem_get(b);
@@ -64,7 +65,8 @@ static int promote(dv_elem *a, dv_elem b)
     }
     if (x->kind == 'f' || y->kind == 'f')
         return 0;
-    // The narrowest signed type that has all values of both.
+    // Signed and unsigned: use the narrowest signed type with all values of
+    // both.
     const dv_elem_info *u = x->kind == 'u' ? x : y, *i = x->kind == 'u' ? y : x;
     if (u->bytes == 8)
         return 0;

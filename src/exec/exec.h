@@ -229,8 +229,9 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
 // memory (dv_exec_stored). An operand that is not in memory is recomputed from
 // its own operands; a tile is missed if an operand was overwritten.
 //
-// The last iteration of a repeat overwrites what it has read; with a copy of
-// the tensors before it (`kept`), its tiles are recomputed from that.
+// The last iteration of a repeat overwrites what it has read. If `kept` has a
+// copy of the tensors from before that iteration, its tiles are recomputed from
+// the copy.
 //
 // The verdict's list of missed tiles is allocated in the arena.
 typedef struct dv_sample_how {

@@ -223,7 +223,7 @@ static dv_call_arg arg_of(recorder *w, const void *address)
                                            : DV_CALL_CORE,
                              number < n ? (int32_t)number : 0,
                              (int64_t)(p - range(number))};
-    // The value of a variable, or NULL.
+    // Other arguments are the values of variables, which are small, or NULL.
     if (llabs((int64_t)p) >= (int64_t)1 << 40 && w->status == DV_OK)
         w->status = dv_fail(w->diag, DV_E_USAGE, DV_NOWHERE,
                             "a kernel uses memory that only the executor has");

@@ -61,14 +61,14 @@ typedef struct dv_recording {
     struct dv_exec *x; // owns the kernels
     dv_jit *jit;
     int32_t n_cores;
-    // Lists of calls, n_cores of them for each different phase, and the number
-    // of the phase that comes at each step of the run.
+    // Lists of calls: n_cores lists for each of the n_phases different phases.
+    // A run consists of n_steps steps; steps[i] is the number of a phase.
     dv_calls *calls;
     int32_t n_phases, cap_phases;
     int32_t *steps;
     int32_t n_steps, cap_steps;
-    // Bytes of memory: shared, of each core, and of the stack before the
-    // latter; multiples of 64.
+    // Bytes of memory, multiples of 64: shared by all cores, of each core, and
+    // of the stack that precedes the memory of each core.
     int64_t shared_bytes, core_bytes, stack_bytes;
 } dv_recording;
 

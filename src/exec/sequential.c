@@ -37,7 +37,8 @@ static void start_op(dv_run *r, dv_strips *s, int32_t op, int first)
                (size_t)dv_tensor_bytes(&r->x->plan->ops->tensors[t]));
 }
 
-// Reports the progress of the run while `share` of a tile is done.
+// Reports the progress of the run when the fraction `share` of the current tile
+// is done.
 static void tick(void *user, double share)
 {
     const dv_run *r = user;

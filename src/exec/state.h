@@ -112,7 +112,7 @@ struct dv_run {
     dv_pins *pins;  // cores to bind threads to; owned; NULL: not bound
     dv_queue queue; // work queue of the current group; owned
     // The number of the phase in which a thread failed or the run was stopped;
-    // INT64_MAX: in none.
+    // INT64_MAX if there is none.
     atomic_llong failed_in;
     atomic_int arrived;
     atomic_uint round; // number of barriers passed, which wraps around
@@ -132,7 +132,8 @@ struct dv_run {
     double tile_work; // of the tile that runs, sequentially
     // Seconds per group, borrowed from dv_exec_time_groups; NULL: not timed.
     double *spent;
-    // Records a copy to a snapshot in place of making it; NULL: it is made.
+    // Records a copy to a snapshot, which is then not made (record.c); NULL:
+    // the copy is made.
     void (*copied)(void *pool, void *to, const void *from, int64_t bytes);
     dv_exec_hooks hooks;
     dv_status hook_status; // what the last call of a hook returned

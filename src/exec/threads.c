@@ -507,9 +507,10 @@ static int next_group(thread *me)
     return 1;
 }
 
-// Returns 1 if a phase that is over has failed. All threads find the same: who
-// fails says so before the threads meet at the end of the phase. Hooks may be
-// those of a rank whose messages others wait for, so that such a run goes on.
+// Returns 1 if a phase that is over has failed. All threads get the same
+// answer, because a thread that fails sets failed_in before the barrier at the
+// end of the phase. A run with hooks continues: the hooks may be those of a
+// rank whose messages other ranks wait for.
 static int has_failed(const thread *me)
 {
     const dv_run *r = me->r;

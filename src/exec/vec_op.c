@@ -61,8 +61,9 @@ struct dv_vec_op {
     // If the inner loop has this many iterations, the outer loop continues it
     // in memory, and both run as one loop; 0: never.
     int64_t fuse;
-    // By variable outside the kernel's loops: the same for that variable, which
-    // then becomes part of the inner loop.
+    // By variable outside the kernel's loops: the same as `fuse` for that
+    // variable. If the inner loop has join[v] iterations, the loop over v
+    // becomes part of it.
     int64_t join[DV_MAX_VARS];
     // The read number of each operand, or INDEX if its address is the value of
     // a variable. Operands are the reads (for a window, a small reduction that

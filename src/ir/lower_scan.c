@@ -18,10 +18,12 @@
 // A reduction over operands up to a position, or from there on.
 typedef struct scan {
     const dv_expr *operand, *identity;
-    int var;     // the reduced variable
-    int along;   // the variable of the position
-    int64_t add; // the last operand is that of along + add …
-    int back;    // … or, if set, the first one
+    int var;   // the reduced variable
+    int along; // the variable of the position
+    // The operand at `along` + add is the last one that is reduced; if `back`
+    // is 1, it is the first one.
+    int64_t add;
+    int back;
 } scan;
 
 // Returns whether e is the identity of the reducer: what it gives for no
@@ -64,9 +66,9 @@ static int find(const dv_lowering *lw, const dv_expr *e, const dv_expr *arg,
         !(vars >> out->var & 1) || vars >> out->along & 1 ||
         !is_identity(out->identity, (dv_reducer)e->fn, type))
         return 0;
-    // 64-bit integers cannot have their least value as a border.
     const dv_var *of = &lw->work.vars[out->var];
     const dv_var *at = &lw->work.vars[out->along];
+    // The least and the greatest 64-bit integer are not supported as borders.
     if (fabs(out->identity->value) > 0x1p53 && !isinf(out->identity->value))
         return 0;
     return of->end - of->begin >= MIN_POSITIONS &&
@@ -75,8 +77,8 @@ static int find(const dv_lowering *lw, const dv_expr *e, const dv_expr *arg,
                       : at->end + out->add <= of->end);
 }
 
-// Makes a read like `read`, whose index of the scanned variable is that of
-// variable v plus `add`; elements outside are the identity.
+// Makes a read like `read` in which variable v, plus `add`, takes the place of
+// the scanned variable. Elements outside of the tensor are the identity.
 static dv_status shifted(dv_lowering *lw, const scan *s, const dv_expr *read,
                          int v, int64_t add, const dv_expr **out)
 {
@@ -100,7 +102,7 @@ static dv_status shifted(dv_lowering *lw, const scan *s, const dv_expr *read,
     return dv_lower_access(lw, &a, (dv_dtype)read->dtype, read->off, out);
 }
 
-// The operation of one step.
+// Returns the function that combines two operands of the reducer.
 static dv_fn step_fn(dv_reducer red)
 {
     return red == DV_RED_SUM    ? DV_FN_ADD

@@ -55,7 +55,7 @@ typedef struct finder {
     // otherwise -1; and whether an update modifies it.
     int32_t *writer;
     uint8_t *is_updated;
-    // Receives the reasons for which copies stay; NULL: nobody asks.
+    // Receives the reasons for which copies stay; NULL: they are not printed.
     dv_text *why;
 } finder;
 
@@ -450,9 +450,8 @@ static const char *why_no_view(const finder *f, int32_t op)
                : "another statement writes it";
 }
 
-// Rewrites one reader of a copy. *why becomes the reason if it must keep the
-// copy. Returns 1, 0 if it must keep the copy, or -1
-// when out of memory.
+// Rewrites one reader of a copy. Returns 1; 0 if it must keep the copy, with
+// the reason in *why; or -1 when out of memory.
 static int rewrite(const finder *f, const dv_op *reader, const dv_op *copy,
                    dv_op *out, const char **why)
 {

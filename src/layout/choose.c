@@ -550,7 +550,7 @@ static int walk(search *s, const int *choices)
         }
         if (op->update)
             forget(s, op->write.tensor, NULL, 0);
-        // The memory of several ops is released at once.
+        // Release the scratch memory after every 64 ops.
         if (i % 64 == 63) {
             dv_arena_free(&scratch);
             scratch = (dv_arena){0};

@@ -14,8 +14,9 @@
 #include <string.h>
 
 static const struct {
-    const char *name, *older; // older: what the first generation calls it
-    int local;                // 1: only kernels on shards have it
+    const char *name;
+    const char *older; // the name in the first version of stage B
+    int local;         // 1: only kernels on shards have it
 } known[] = {
     {"start_id", "tt_start_tile", 0},
     {"count", "tt_tile_count", 0},

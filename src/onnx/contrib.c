@@ -163,9 +163,9 @@ static dv_status attend(dv_on *cx, const dv_onnx_node *n, dv_on_value *q,
     dv_on_value *scores = dv_on_temp(cx, "scores"),
                 *masked = dv_on_temp(cx, "masked"),
                 *share = dv_on_temp(cx, "share"), *sum = dv_on_temp(cx, "sum"),
-                *turned = dv_on_temp(cx, "attended"),
+                *attended = dv_on_temp(cx, "attended"),
                 *out = dv_on_out(cx, n, 0);
-    if (!scores || !masked || !share || !sum || !turned || !out)
+    if (!scores || !masked || !share || !sum || !attended || !out)
         return DV_E_NOMEM;
     DV_TRY(by_heads(cx, &q, heads));
     DV_TRY(by_heads(cx, &k, heads));
@@ -175,8 +175,8 @@ static dv_status attend(dv_on *cx, const dv_onnx_node *n, dv_on_value *q,
     DV_TRY(mask_scores(cx, masked, scores, bias, scale, causal));
     DV_TRY(dv_on_softmax_of(cx, share, masked, 1u << 3, 0));
     DV_TRY(dv_on_product(cx, sum, share, v, v->dtype, NULL, NULL));
-    DV_TRY(dv_on_transpose(cx, turned, sum, perm));
-    return dv_on_reshape(cx, out, turned, 3, dims);
+    DV_TRY(dv_on_transpose(cx, attended, sum, perm));
+    return dv_on_reshape(cx, out, attended, 3, dims);
 }
 
 // Refuses inputs and outputs from number `first` on, except one.

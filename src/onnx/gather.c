@@ -452,8 +452,9 @@ dv_status dv_on_one_hot(dv_on *cx, const dv_onnx_node *n)
                         dv_on_3(cx, "select", is, yes, no));
 }
 
-// The places of the first `count` elements along an axis in their order, which
-// is at least 2, because topk counts with a variable. A nan is the largest.
+// Defines *out as the indices of the first `count` elements along an axis in
+// descending (`largest`) or ascending order; a nan is the largest. `count` is
+// at least 2: argtopk has a variable that counts, and dims of size 1 have none.
 static dv_status places(dv_on *cx, dv_on_value *out, dv_on_value *x, int axis,
                         int64_t count, int largest)
 {
@@ -476,7 +477,7 @@ static dv_status places(dv_on *cx, dv_on_value *out, dv_on_value *x, int axis,
                         dv_on_reduce(&l, "argtopk", t, 1, &k));
 }
 
-// The elements of x at these places along an axis.
+// Defines *out as the elements of x at the indices `at` along an axis.
 static dv_status elements_at(dv_on *cx, dv_on_value *out, dv_on_value *x,
                              dv_on_value *at, int axis)
 {
@@ -496,7 +497,7 @@ static dv_status elements_at(dv_on *cx, dv_on_value *out, dv_on_value *x,
                         dv_on_read_at(&l, x, index));
 }
 
-// A single element along the axis: it is in place 0.
+// Defines *out as the indices along an axis of size 1, which are all 0.
 static dv_status only_place(dv_on *cx, dv_on_value *out, dv_on_value *x)
 {
     int axes[DV_MAX_DIMS];
@@ -536,8 +537,8 @@ dv_status dv_on_top_k(dv_on *cx, const dv_onnx_node *n)
             dv_on_same(values, x);
         return at ? only_place(cx, at, x) : DV_OK;
     }
-    // Every variable but the one that counts is in the operand: no dim of it is
-    // expanded.
+    // argtopk needs an operand with all variables but the one that counts. If a
+    // dim of x is expanded (the same for all indices), x is copied first.
     int plain = 1;
     for (int d = 0; d < x->n_dims; d++)
         plain = plain && (x->dims[d] == 1 || dv_on_is_plain(x, d));

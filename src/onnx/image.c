@@ -217,7 +217,7 @@ static dv_status run(dv_on *cx, const dv_onnx_node *n, const double *scales,
         double in = (double)x->dims[d];
         resize r = {.in = x->dims[d], .mode = mode[0]};
         double size = sizes ? sizes[i] : floor(in * scales[i] + 1e-9);
-        // Tables of this size are made.
+        // The tables of indices and weights have as many elements.
         if (!(size >= 1 && size <= (double)DV_ON_MAX_FOLD))
             return dv_on_refuse(cx, "dim %d gets %g elements", d, size);
         r.out = (int64_t)size;

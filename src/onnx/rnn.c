@@ -125,7 +125,7 @@ static dv_on_index fixed(int64_t at)
     return (dv_on_index){.add = at};
 }
 
-// The index of the current step.
+// Returns the index of the current step.
 static dv_on_index at_step(const layer *l)
 {
     return l->steps == 1 ? fixed(0) : (dv_on_index){.via = l->step};

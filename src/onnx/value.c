@@ -45,8 +45,8 @@ int64_t dv_on_count(const dv_on_value *v)
     return n;
 }
 
-// Fails unless products of any of these dims are numbers of bytes in 64 bits,
-// also where another dim is 0.
+// Fails unless the bytes of a tensor with any selection of these dims fit 64
+// bits, even if a dim that is left out is 0.
 static dv_status check_dims(dv_on *cx, int n_dims, const int64_t *dims)
 {
     int64_t bytes = 8;

@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The copy of a tensor to a concatenation, where it begins at element at[d] of
-// dim d.
+// The copy of a tensor, by op number `op`, to a concatenation. The copy begins
+// at index at[d] of dim d.
 typedef struct piece {
     int32_t op, tensor;
     int64_t at[DV_MAX_DIMS];
@@ -27,9 +27,9 @@ typedef struct piece {
 
 // What the pass knows of a tensor: its concatenation if it is one.
 typedef struct joined {
-    int32_t fill;      // the op that defines it, -1: it is no concatenation
-    int32_t n, first;  // its pieces, in `pieces`
-    int32_t n_writers; // of the tensor, whatever it is
+    int32_t fill;      // the op that defines it; -1: it is no concatenation
+    int32_t n, first;  // its pieces: pieces[first] to pieces[first + n - 1]
+    int32_t n_writers; // the number of ops that write it; also of other tensors
     int32_t writer;    // its first writer
     int32_t last;      // its last writer
 } joined;
@@ -91,7 +91,8 @@ static int overlap(const dv_program *p, const piece *a, const piece *b)
     return 1;
 }
 
-// Returns whether the pieces of a tensor fill it and are read only later.
+// Returns whether the pieces of a tensor cover it without overlaps, and the
+// tensor is read only after the last one is written.
 static int is_filled(const joiner *j, int32_t t)
 {
     const joined *of = &j->of[t];
@@ -310,7 +311,7 @@ static int write_there(joiner *j, int32_t in, const piece *x)
     dv_op *o = &j->p->ops[of->writer];
     if (o->update || o->is_extern || !dv_op_reduce(o) ||
         dv_access_is_indirect(&o->write) ||
-        dv_op_reads(o, in)) // what it reads would have to be kept
+        dv_op_reads(o, in)) // as an update it would need a snapshot of `in`
         return 1;
     int64_t *fill = &j->key[j->of[in].fill];
     *fill = dv_min_i64(*fill, j->key[of->writer] - 1);
@@ -358,7 +359,7 @@ static int join(joiner *j, dv_arena *arena)
     j->names = DV_NEW(arena, const char *, p->n_tensors);
     if (!j->gone || !j->key || !j->names)
         return 0;
-    // Between two ops there is room for a statement that fills.
+    // Even keys leave an odd one before each op, for an op that fills.
     for (int32_t i = 0; i < p->n_ops; i++)
         j->key[i] = 2 * (int64_t)i;
     // The last first, so that none becomes a slice of what is itself a slice.

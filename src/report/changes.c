@@ -11,10 +11,12 @@
 
 enum {
     MOST_OPS = 2000, // larger programs are not planned again
-    // The longest groups, whose divisions are changed: fewer in large programs.
+    // Divisions are changed in the longest groups, one plan per group: in as
+    // many groups as keep the ops of all these plans to MOST_OPS_OF_GROUPS, but
+    // in no fewer and no more than these.
     LEAST_GROUPS = 8,
     MOST_GROUPS = 64,
-    MOST_OPS_OF_GROUPS = 4000, // of all plans that are made for them
+    MOST_OPS_OF_GROUPS = 4000,
     MOST_CHANGES = 5 + MOST_GROUPS,
     MOST_TEXT = 256,
 };
