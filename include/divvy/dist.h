@@ -563,8 +563,9 @@ DV_API dv_status dv_darray_compute(dv_darray **out, const char *function,
 DV_API dv_status dv_darray_cast(dv_darray **out, const dv_darray *a,
                                 dv_elem type, dv_diag *diag);
 // Gets the type of a function's result for operands of these types, or fails
-// with the reason why it has none. Operands of one kind (signed and unsigned
-// integers, floats) give the wider type; no other types are mixed.
+// with the reason why it has none. Integers, and floats, are promoted to the
+// narrowest type that holds the values of all operands (i8 and u8: i16; f16 and
+// bf16: f32). Other types are not mixed, nor is u64 with signed integers.
 DV_API dv_status dv_elementwise_type(dv_elem *out, const char *function,
                                      const dv_elem *types, int n_operands,
                                      dv_diag *diag);

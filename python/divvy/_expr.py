@@ -188,10 +188,10 @@ def as_expr(value):
     elif isinstance(value, numbers.Real) or hasattr(value, "__float__"):
         number = float(value)
         if math.isnan(number):
-            raise ValueError("nan is no number of a program")
+            raise ValueError("a program cannot contain nan as a number")
         text = repr(number)
     else:
-        raise TypeError(f"{value!r} is no expression of a program")
+        raise TypeError(f"{value!r} cannot stand in an expression of a program")
     return Expr(text, _UNARY if text[0] == "-" else _ATOM)
 
 

@@ -115,7 +115,7 @@ def place(
     if solver not in SOLVERS:
         raise _divvy.InputError(f"solver is one of {', '.join(SOLVERS)}")
     if capacity is not None and capacity < 0:
-        raise _divvy.InputError(f"a memory has no capacity of {capacity}")
+        raise _divvy.InputError(f"capacity is {capacity}, less than 0")
     found = _divvy.place(
         [_tuple(b) for b in buffers],
         -1 if capacity is None else capacity,

@@ -92,7 +92,7 @@ static int32_t other_end(const dv_cedge *d, int32_t v)
 
 // -- Growing a tree -----------------------------------------------------------
 
-static void join(dv_ctrees *t, int32_t v, int32_t parent, int32_t edge)
+static void add_member(dv_ctrees *t, int32_t v, int32_t parent, int32_t edge)
 {
     const dv_cgraph *g = t->g;
     int64_t at = 0;
@@ -110,7 +110,7 @@ static void grow(dv_ctrees *t, int32_t root, int32_t most)
 {
     const dv_cgraph *g = t->g;
     t->n = 0;
-    join(t, root, -1, -1);
+    add_member(t, root, -1, -1);
     for (int32_t i = 0; i < t->n && t->n < most; i++) {
         int32_t v = t->tree[i].v, first = g->adj_first[v];
         int32_t n = g->adj_first[v + 1] - first;
@@ -120,7 +120,7 @@ static void grow(dv_ctrees *t, int32_t root, int32_t most)
             int32_t e = g->adj[first + (k + skip) % n];
             int32_t u = other_end(&g->edges[e], v);
             if (!t->inside[u] && t->near[u] == 1 && dv_n_labels(g, u) > 1)
-                join(t, u, i, e);
+                add_member(t, u, i, e);
         }
     }
 }

@@ -24,7 +24,7 @@ int cli_emit(const cli_command *c, int argc, char **argv)
         {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST,
          &a.sets},
         {"team", 0, "P",
-         "divide over P processes; a C program for each of them", CLI_SIZE,
+         "divide over P processes; each has a C file of its own", CLI_SIZE,
          &a.options.team},
         {"devices", 0, "N", "the same: a device is a rank of a team", CLI_SIZE,
          &a.devices},

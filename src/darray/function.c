@@ -87,9 +87,9 @@ static dv_status promote_all(dv_elem *out, const char *name,
         dv_elem was = *out;
         if (!promote(out, types[k]))
             return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
-                           "%s of %s and %s: only types of one kind are mixed, "
-                           "and none has all values of u64 and a signed type; "
-                           "cast one of them",
+                           "%s cannot take %s and %s together: cast one of "
+                           "them (integers are mixed with integers and floats "
+                           "with floats, but u64 not with signed types)",
                            name, dv_elem_get(was)->name,
                            dv_elem_get(types[k])->name);
     }

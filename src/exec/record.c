@@ -104,7 +104,7 @@ static void drop_last(recorder *w, dv_calls *list, int32_t n)
 
 // If the last n calls are the next iteration of the loop before them, counts
 // them there.
-static int extend(recorder *w, dv_calls *list, int32_t n)
+static int extend_loop(recorder *w, dv_calls *list, int32_t n)
 {
     if (list->n <= n)
         return 0;
@@ -123,7 +123,7 @@ static int extend(recorder *w, dv_calls *list, int32_t n)
 }
 
 // If the last n calls repeat the n calls before them, makes both a loop.
-static int join(recorder *w, dv_calls *list, int32_t n)
+static int make_loop(recorder *w, dv_calls *list, int32_t n)
 {
     if (list->n < 2 * n)
         return 0;
@@ -176,11 +176,11 @@ static void append(recorder *w, dv_calls *list, dv_call *c)
     list->at[list->n++] = c;
     if (++w->n_calls > MOST_CALLS && w->status == DV_OK)
         w->status = dv_fail(w->diag, DV_E_LIMIT, DV_NOWHERE,
-                            "a run has more than %d calls of kernels that are "
-                            "no loops",
+                            "a run has more than %d calls of kernels after "
+                            "equal ones were made loops",
                             MOST_CALLS);
     for (int32_t n = 1; n <= MOST_BODY && w->status == DV_OK; n++)
-        if (extend(w, list, n) || join(w, list, n))
+        if (extend_loop(w, list, n) || make_loop(w, list, n))
             n = 0;
 }
 
@@ -260,9 +260,9 @@ static const dv_jit_kernel *kernel_of(recorder *w, uint64_t number)
     return &w->kernels[number];
 }
 
-// Takes the place of kernel number `number`.
-static void called(const void *a, const void *b, void *c, const void *args,
-                   uint64_t number)
+// Is called in place of kernel number `number`, and records the call.
+static void record_call(const void *a, const void *b, void *c, const void *args,
+                        uint64_t number)
 {
     recorder *w = now;
     const dv_jit_kernel *k = w->status ? NULL : kernel_of(w, number);
@@ -344,7 +344,8 @@ static int begin_phase(recorder *w)
     return 1;
 }
 
-// Ends a phase: a new one, or the same as an earlier one.
+// Ends a phase. If it is equal to an earlier one, only its number is recorded
+// once more; a phase without calls is dropped.
 static void end_phase(recorder *w)
 {
     dv_recording *r = w->r;
@@ -398,7 +399,7 @@ static const char *needs_more(const dv_exec *x, int32_t group, int32_t op)
     const dv_op_kernels *by = &x->prepared[op];
     const dv_group_plan *p = &x->group[group];
     if (x->plan->ops->ops[op].is_extern)
-        return "it runs elsewhere";
+        return "it is extern";
     if (p->n_queued)
         return "threads take its tiles from a queue; --policy static deals "
                "them";
@@ -422,11 +423,11 @@ static dv_status check(const dv_exec *x, dv_diag *diag)
     const dv_plan *plan = x->plan;
     if (x->kind != DV_RUN_THREADS || !x->jit)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "target %s has no kernels, an object consists of them",
+                       "objects consist of kernels, and target %s has none",
                        plan->target.name);
     if (plan->ops->n_tensors > MOST_RANGES)
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
-                       "a program of more than %d tensors", MOST_RANGES);
+                       "the program has more than %d tensors", MOST_RANGES);
     for (int32_t g = 0; g < plan->n_groups; g++)
         for (int32_t i = plan->groups[g].first_op; i < plan->groups[g].end_op;
              i++) {
@@ -441,7 +442,7 @@ static dv_status check(const dv_exec *x, dv_diag *diag)
         if (!dv_contraction_only_calls(x->set.at[i]))
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                            "a product copies operands between its kernels, "
-                           "which an object cannot");
+                           "which objects do not do");
     return DV_OK;
 }
 
@@ -574,7 +575,7 @@ static dv_status record(dv_recording *r, dv_diag *diag)
     _Alignas(64) unsigned char top[64];
     recorder w = {.r = r, .diag = diag, .top = (uintptr_t)top};
     w.lowest = w.top;
-    DV_TRY(dv_exec_create_recorded(&r->x, r->plan, called, diag));
+    DV_TRY(dv_exec_create_recorded(&r->x, r->plan, record_call, diag));
     DV_TRY(check(r->x, diag));
     r->jit = r->x->jit;
     r->n_cores = r->x->n_threads;

@@ -1,7 +1,7 @@
-// The predicted time of ops that run together tile by tile on a machine with
-// caches. What a tile passes from op to op costs as much as the cache is far
-// away that holds all data of a tile; what other groups use comes from the
-// cache that holds all data of the core's tiles, or from main memory:
+// Predicts the time of ops that run together tile by tile on a machine with
+// caches. Data that a tile passes from op to op come from the smallest cache
+// that holds all data of a tile; data that other groups use come from the
+// smallest cache that holds all data of the core's tiles, or from main memory:
 //
 //   tile   = computing + own data + shared data + packing
 //   group  = the most tiles that a core has, times that, + waiting for others
@@ -20,14 +20,14 @@ typedef struct rates {
     // Per byte from the core's cache, the last cache and main memory. Products
     // hide more of it behind multiply-adds (nest/cost.c) than other ops do.
     double l2, l3, memory;
-    double copied, turned, gathered; // per element packed
+    double copied, transposed, gathered; // per element packed
 } rates;
 static const rates neon = {.0962, .005, .025, .06, .11, .20, .6};
 static const rates avx = {.19, .01, .06, .15, .045, .22, .6};
 enum {
     SYNC_NS = 2000, // threads wait for each other at the end of a group
     CALL_NS = 100,  // an op of a tile begins and ends
-    // Vector instructions of an op that is no sum of products, a point.
+    // Vector instructions per point of an op that is no sum of products.
     STEPS = 4,
     // A store to a line that is not in the cache reads it first.
     STORED = 2,
@@ -110,7 +110,7 @@ static double pack_ns(const dv_plan *plan, const dv_op *o, const dv_access *a)
     const rates *r = rates_of(plan);
     int last = last_var(o, a);
     if (last >= 0 && o->vars[last].reduce)
-        return r->turned;
+        return r->transposed;
     for (int v = 0; last >= 0 && v < o->n_vars; v++)
         if (dv_access_dim(o, a, v) >= 0 &&
             dv_access_dim(o, &o->write, v) > dv_access_dim(o, &o->write, last))

@@ -285,7 +285,8 @@ static dv_term literal(dv_on *cx, const dv_on_base *b, const sum *sums)
 
 static dv_status flush(dv_on *cx, dv_on_base *b);
 
-// A read if `is_read`, with a border if `outside` is not NULL.
+// Makes an access, which is a read if `is_read`, with the border `outside` if
+// that is not NULL.
 static dv_term access(dv_on_loop *l, dv_on_base *b, sum *sums, int is_read,
                       dv_term outside)
 {
