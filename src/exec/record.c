@@ -379,7 +379,7 @@ static void end_phase(recorder *w)
     r->steps[r->n_steps++] = same;
 }
 
-// The loop over the cores of a phase: a dv_parallel_for.
+// Records a phase: runs the loop over its cores, as a dv_parallel_for.
 static void record_phase(void *user, int n, void (*body)(void *arg, int i),
                          void *arg)
 {

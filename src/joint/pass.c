@@ -197,7 +197,7 @@ static dv_status for_scratchpads(dv_plan *plan, dv_joint joint,
     return DV_OK;
 }
 
-// The passes whose answers the search begins with.
+// Runs the passes whose results the search begins with.
 static dv_status begin(dv_pass_cx *cx, dv_plan *plan)
 {
     const dv_pass_id first[] = {DV_PASS_divide, DV_PASS_group};

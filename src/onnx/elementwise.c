@@ -201,7 +201,7 @@ dv_term dv_on_divide(dv_on *cx, dv_term x, dv_term s)
                    dv_on_2(cx, "max", s, dv_on_2(cx, "min", x, zero)));
 }
 
-// The same for a divisor of any sign: the sign is moved to x.
+// Divides like dv_on_divide, by a divisor of any sign: its sign is moved to x.
 static dv_term divide_signed(dv_on *cx, dv_term x, dv_term s)
 {
     dv_term zero = dv_on_f(cx, 0), below = dv_on_2(cx, "<", s, zero);
@@ -504,7 +504,7 @@ static dv_term shrink(dv_on *cx, const dv_onnx_node *n, dv_dtype t, dv_term x)
     return dv_on_3(cx, "select", high, dv_on_2(cx, "-", x, b), inner);
 }
 
-// The activations that have a formula.
+// Returns the formula of an activation, applied to x.
 static dv_term activation(dv_on *cx, const dv_onnx_node *n, dv_dtype t,
                           dv_term x)
 {

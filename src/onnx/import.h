@@ -195,7 +195,7 @@ dv_status dv_on_declare(dv_on *cx, dv_on_base *b);
 
 dv_term dv_on_f(dv_on *cx, double v);
 dv_term dv_on_i(dv_on *cx, int64_t v);
-// A number in the type of a value: whole if that is an integer type.
+// Makes a number of type t, which is an integer literal for integer types.
 dv_term dv_on_num(dv_on *cx, dv_dtype t, double v);
 dv_term dv_on_1(dv_on *cx, const char *fn, dv_term a);
 dv_term dv_on_2(dv_on *cx, const char *fn, dv_term a, dv_term b);
@@ -251,7 +251,7 @@ dv_term dv_on_read_at(dv_on_loop *l, dv_on_value *v, const dv_on_index *index);
 // leave them must be plain.
 dv_term dv_on_read_else(dv_on_loop *l, dv_on_value *v, const dv_on_index *index,
                         dv_term outside);
-// The position along an axis, as a value.
+// Returns the position along an axis, as a value.
 dv_term dv_on_position(dv_on_loop *l, int axis);
 dv_on_index dv_on_along(int axis); // the index that is one axis
 dv_term dv_on_reduce(dv_on_loop *l, const char *reducer, dv_term body, int n,

@@ -3,7 +3,7 @@
 #include "onnx/import.h"
 #include <string.h>
 
-// The dims of a target: all of x but the second.
+// Sets out to the axes of a target: those of x without the second.
 static void target_axes(const int *axes, int n_dims, int *out)
 {
     for (int d = 0; d < n_dims - 1; d++)

@@ -173,7 +173,7 @@ dv_status dv_on_dropout(dv_on *cx, const dv_onnx_node *n)
     return dv_on_expand(cx, mask, one, x->n_dims, x->dims);
 }
 
-// The diagonal that an optional scalar input or the attribute k gives.
+// Sets *k to the diagonal that an optional scalar input or attribute k gives.
 static dv_status diagonal(dv_on *cx, const dv_onnx_node *n, int input,
                           int64_t *k)
 {

@@ -257,7 +257,7 @@ static dv_status scale_shift(dv_on *cx, dv_on_value *out, dv_on_value *x,
     return dv_on_define(&r.l, out, x->dtype, 0, x->n_dims, r.axes, y);
 }
 
-// A factor whose dims are the last ones of x.
+// Returns a factor whose dims are the last ones of x.
 static factor trailing(dv_on_value *v, const dv_on_value *x)
 {
     factor f = {v, {0}};
@@ -266,7 +266,7 @@ static factor trailing(dv_on_value *v, const dv_on_value *x)
     return f;
 }
 
-// A factor with one dim, which is dim 1 of x.
+// Returns a factor with one dim, which is dim 1 of x.
 static factor of_channel(dv_on_value *v)
 {
     return (factor){v, {1}};

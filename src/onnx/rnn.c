@@ -54,7 +54,7 @@ static double parameter(const layer *l, const char *name, int i, double other)
     return a && i < a->n_floats ? (double)a->floats[i] : other;
 }
 
-// The activation number i of this direction, applied to x.
+// Returns activation number i of this direction, applied to x.
 static dv_term activate(layer *l, int i, const char *usual, dv_term x)
 {
     dv_on *cx = l->cx;
@@ -206,7 +206,7 @@ static dv_status gate(layer *l, int which, int activation, const char *usual,
     return set(&s, out, "gate", activate(l, activation, usual, t));
 }
 
-// A loop over batch and hidden units alone.
+// Begins a loop over the batch and the hidden units that reads n values.
 static dv_status pointwise(step *s, layer *l, dv_on_value **v, int n)
 {
     s->of = l;
