@@ -36,7 +36,8 @@ Both agree with the oracle. From here:
     build/release/divvy targets                              the machines built in
     build/release/divvy run examples/heat.dv --verify        more examples are there
 EOF
-if $divvy run examples/heat.dv --set N=8 --set T=1 --team 2 2>&1 | grep -q 'built without MPI'; then
+# As if started by mpirun, the command says whether it has MPI.
+if PMI_SIZE=2 timeout 9 $divvy run examples/heat.dv --set N=8 --set T=1 2>&1 | grep -q 'built without MPI'; then
     cat <<EOF
 
 This build has no MPI, so it runs on one process. To run over processes, install an MPI

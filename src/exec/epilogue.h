@@ -6,8 +6,8 @@
 //
 // The epilogue has its own loops, independent of the loops of the reduction,
 // and can run on each block of results as soon as the block is complete.
-#ifndef DV_FINISH_H
-#define DV_FINISH_H
+#ifndef DV_EPILOGUE_H
+#define DV_EPILOGUE_H
 #include "exec/vec_op.h"
 
 typedef struct dv_epilogue dv_epilogue;

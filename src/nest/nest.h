@@ -177,6 +177,9 @@ typedef enum dv_nest_dot {
     DV_DOT_ALWAYS,
 } dv_nest_dot;
 
+// The text of a nest has what mini_jit's nests have. The fields that are not in
+// it come from the op that the nest computes; section `schedule` of a plan
+// prints what they decide.
 struct dv_nest {
     char name[DV_NEST_MAX_NAME + 1];
     dv_dtype dtype;

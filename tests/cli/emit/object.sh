@@ -171,7 +171,7 @@ refuse 'input a: f32[64]\ny[i] = sin(a[i])\noutput y\n' 'it calls functions of t
 refuse 'input a: f32[64, 64]\ny[i,j] = a[i-1,j] else 0  for i in 0..64, j in 0..64\noutput y\n' 'y cannot be in an object: its reads with a border' -t "$mine"
 refuse 'input a: f32[64, 64]\ninput i: i32[8]\ny[k,j] = a[i[k],j]\noutput y\n' 'y cannot be in an object: a run looks at the values' -t "$mine"
 refuse 'input a: i64[64]\ny[i] = a[i] * a[i]\noutput y\n' 'y cannot be in an object: there is no kernel for it' -t "$mine"
-refuse 'input a: f32[64, 130]\nconst b: f32[130, 70] = "c.npy"\ny[i,j] = sum[k] a[i,k] * b[k,j]\noutput y\n' 'target spyre has no kernels' -t spyre
+refuse 'input a: f32[64, 130]\nconst b: f32[130, 70] = "c.npy"\ny[i,j] = sum[k] a[i,k] * b[k,j]\noutput y\n' 'target spyre has none' -t spyre
 refuse 'input a: f32[64, 64]\ninput b: f32[64, 64]\ny[i,j] = sum[k] a[i,k] * b[k,j]\noutput y\n' 'threads take its tiles from a queue; --policy static' -t "$mine" --policy 'ticket(2)'
 printf 'input a: f32[64]\ny[i] = a[i] + 1\noutput y\n' >p.dv
 CC=./none expect 3 "'./none' cannot compile out_1/out_1.c; the environment variable CC" "$divvy" emit p.dv -t "$mine" --as object -o out_1

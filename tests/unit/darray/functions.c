@@ -492,8 +492,8 @@ static dv_status do_refuse(void *user, dv_team_link *p, dv_diag *diag)
     dv_darray_compute(&r, name, (const dv_darray *[]){__VA_ARGS__}, n, why)
     REFUSE(COMPUTE("frob", 1, x), DV_E_NAME, "no function frob");
     REFUSE(COMPUTE("add", 1, x), DV_E_USAGE, "add takes 2 operands, not 1");
-    REFUSE(COMPUTE("add", 2, x, i), DV_E_DTYPE, "add of f64 and i32");
-    REFUSE(COMPUTE("add", 2, u, i), DV_E_DTYPE, "all values of u64");
+    REFUSE(COMPUTE("add", 2, x, i), DV_E_DTYPE, "add cannot take f64 and i32");
+    REFUSE(COMPUTE("add", 2, u, i), DV_E_DTYPE, "u64 not with signed types");
     REFUSE(COMPUTE("exp", 1, i), DV_E_DTYPE, "there is no exp of i32");
     REFUSE(COMPUTE("less", 2, u, u), DV_E_DTYPE, "from 2^63 on are negative");
     REFUSE(COMPUTE("where", 3, i, x, x), DV_E_DTYPE, "a bool first, not i32");
