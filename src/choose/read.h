@@ -15,8 +15,9 @@
 #include "base/diag.h"
 #include "divvy/choose.h"
 
-// Maximum size of a file, so that positions in it have 32 bits.
-#define DV_CHOOSE_MAX_BYTES ((int64_t)UINT32_MAX - 1)
+// Maximum size of a file, also when it is unpacked: a small compressed file
+// must not take all memory.
+#define DV_CHOOSE_MAX_BYTES ((int64_t)1 << 30)
 
 typedef struct dv_choose_file {
     dv_choose_problem problem;

@@ -242,6 +242,17 @@ static dv_status one_variable(const dv_opbuild *o, const dv_node *n,
                    "%s takes no bound", name);
 }
 
+// Returns the type that holds all values of an expression: integers are
+// computed in 64 bits, and have a narrower type only where they are elements of
+// a tensor.
+static int computed_type(const dv_opbuild *o, const dv_expr *x)
+{
+    int is_element = x->kind == DV_EXPR_READ && !o->reads[x->read].has_border;
+    return x->dtype < 0 || dv_is_float((dv_dtype)x->dtype) || is_element
+               ? x->dtype
+               : DV_I64;
+}
+
 // Resolves the operand of topk or argtopk, and gives an expression of its type
 // that stands for the result until dv_top_replace.
 static dv_status top_reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
@@ -250,12 +261,13 @@ static dv_status top_reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
     const dv_expr *x;
     DV_TRY(expression(o, n->args[0], &x));
     o->vars[v].in_scope = 0;
-    if (x->dtype < 0)
+    int type = computed_type(o, x);
+    if (type < 0)
         return dv_fail(o->b->diag, DV_E_DTYPE, dv_build_at(o->b, n->off),
                        "the operand is made of numbers alone");
     *e = (dv_expr){.kind = DV_EXPR_REDUCE,
                    .fn = DV_RED_MAX,
-                   .dtype = x->dtype,
+                   .dtype = (int8_t)type,
                    .n_args = 1,
                    .off = n->off,
                    .vars = UINT32_C(1) << v,
@@ -263,7 +275,7 @@ static dv_status top_reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
     if (n->op == DV_RED_ARGTOPK)
         *e = (dv_expr){
             .kind = DV_EXPR_INDEX, .dtype = DV_I64, .off = n->off, .read = v};
-    return dv_top_add(o, n, v, (dv_dtype)x->dtype);
+    return dv_top_add(o, n, v, (dv_dtype)type);
 }
 
 // Makes the value of this type that a reducer leaves out: its result for no
@@ -306,9 +318,9 @@ static dv_expr *identity(dv_opbuild *o, dv_reducer red, int type, uint32_t off)
 }
 
 // Leaves out the points that are not within a bound: sum[k <= t] x is
-// sum[k] select(k <= t, x, 0).
+// sum[k] select(k <= t, x, 0). `type` holds all values of x.
 static dv_status apply_bound(dv_opbuild *o, const dv_node *n, uint32_t i,
-                             dv_expr *e)
+                             int type, dv_expr *e)
 {
     const dv_reducer_info *r = dv_reducer_get((dv_reducer)n->op);
     dv_expr pick = {.kind = DV_EXPR_APPLY, .fn = DV_FN_SELECT, .n_args = 3};
@@ -321,7 +333,7 @@ static dv_status apply_bound(dv_opbuild *o, const dv_node *n, uint32_t i,
         DV_TRY(
             need_whole(o, "a bound", pick.arg[0]->arg[k]->dtype, bound->off));
     pick.arg[1] = e->arg[0];
-    pick.arg[2] = identity(o, (dv_reducer)n->op, e->arg[0]->dtype, n->off);
+    pick.arg[2] = identity(o, (dv_reducer)n->op, type, n->off);
     if (!pick.arg[2] || !(e->arg[0] = new_expr(o, pick, n->off)))
         return dv_nomem(o->b->diag);
     return DV_OK;
@@ -355,9 +367,10 @@ static dv_status reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
     for (int v = first; v < o->n_vars; v++)
         e->vars |= 1u << v;
     DV_TRY(expression(o, n->args[0], &e->arg[0]));
+    int type = computed_type(o, e->arg[0]);
     for (uint32_t i = n->n_args; i-- > 1;)
         if (n->args[i]->kind != DV_NODE_NAME)
-            DV_TRY(apply_bound(o, n, i, e));
+            DV_TRY(apply_bound(o, n, i, type, e));
     for (int v = first; v < o->n_vars; v++)
         o->vars[v].in_scope = 0;
     return type_of(o, e);

@@ -758,13 +758,23 @@ static void note_term(evaluator *ev, const dv_expr *e, gathered *g,
     }
 }
 
+// Returns whether a product has the factor 1, so that it is not rounded. A
+// machine may flush a small product to zero.
+static int is_exact_product(dv_fn fn, const dv_approx *x, double r)
+{
+    int by_one = (x[0].v == 1 && x[0].e == 0) || (x[1].v == 1 && x[1].e == 0);
+    return fn == DV_FN_MUL && by_one && (r == 0 || fabs(r) >= (double)FLT_MIN);
+}
+
 static dv_approx function_of(const evaluator *ev, const dv_expr *e,
                              const dv_approx *x)
 {
     dv_approx r = {dv_fn_apply((dv_fn)e->fn, x[0].v, x[1].v, x[2].v), 0};
-    if (ev->bounds)
-        r.e = dv_fn_error((dv_fn)e->fn, x, r.v) +
-              dv_fn_rounding((dv_fn)e->fn, x[0].v, r.v, &ev->in);
+    if (!ev->bounds)
+        return r;
+    r.e = dv_fn_error((dv_fn)e->fn, x, r.v);
+    if (!is_exact_product((dv_fn)e->fn, x, r.v))
+        r.e += dv_fn_rounding((dv_fn)e->fn, x[0].v, r.v, &ev->in);
     return r;
 }
 

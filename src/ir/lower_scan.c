@@ -68,6 +68,13 @@ static int find(const dv_lowering *lw, const dv_expr *e, const dv_expr *arg,
         return 0;
     const dv_var *of = &lw->work.vars[out->var];
     const dv_var *at = &lw->work.vars[out->along];
+    // Steps of maxima and minima are stored in the type of the operand, which
+    // holds elements of a tensor, but not what is computed from integers.
+    int orders = e->fn == DV_RED_MAX || e->fn == DV_RED_MIN;
+    if (orders && !dv_lower_is_float(type) &&
+        (out->operand->kind != DV_EXPR_READ ||
+         lw->reads[out->operand->read].has_border))
+        return 0;
     // The least and the greatest 64-bit integer are not supported as borders.
     if (fabs(out->identity->value) > 0x1p53 && !isinf(out->identity->value))
         return 0;

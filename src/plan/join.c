@@ -212,14 +212,16 @@ static piece *piece_of(const joiner *j, int32_t in, int32_t t)
     return NULL;
 }
 
-// Returns whether the pieces of t are pieces of `in`, all as far apart as in t,
-// and sets *at to where t begins there.
+// Returns whether the pieces of t are pieces of `in`, all as far apart as in t
+// and not written after they were copied to t; sets *at to where t begins
+// there.
 static int is_slice(const joiner *j, int32_t t, int32_t in, int64_t *at)
 {
     const piece *x = &j->pieces[j->of[t].first];
     for (int32_t i = 0; i < j->of[t].n; i++) {
         const piece *y = piece_of(j, in, x[i].tensor);
-        if (!y)
+        const joined *of = &j->of[x[i].tensor];
+        if (!y || (of->n_writers && of->last > x[i].op))
             return 0;
         for (int d = 0; d < j->p->tensors[t].n_dims; d++) {
             int64_t off = y->at[d] - x[i].at[d];
