@@ -759,9 +759,10 @@ static value reduce(gen *g, int real, int depth)
     if (v.type < 0)
         v = infix(g, '+', v, leaf(g, real, 0));
     const char *list = g->vars[first].name;
-    // Not for a mean. Where nothing is in a bound, a maximum of 64-bit integers
-    // is the least of them, which some machines cannot store.
-    int no_bound = name[1] == 'e' || (name[0] == 'm' && v.type == DV_I64);
+    // Not for a mean. Where nothing is in a bound, a maximum of integers is the
+    // least of 64 bits, which some machines cannot store.
+    int no_bound =
+        name[1] == 'e' || (name[0] == 'm' && !dv_is_float((dv_dtype)v.type));
     if (percent(g, 15) && !no_bound)
         list = bounded(g, first, name[0] != 'm');
     for (int i = first + 1; i < g->n_vars; i++)
