@@ -761,8 +761,8 @@ static value reduce(gen *g, int real, int depth)
     const char *list = g->vars[first].name;
     // Not for a mean. Where nothing is in a bound, a maximum of integers is the
     // least of 64 bits, which some machines cannot store.
-    int no_bound =
-        name[1] == 'e' || (name[0] == 'm' && !dv_is_float((dv_dtype)v.type));
+    int whole = v.type < 0 || !dv_is_float((dv_dtype)v.type);
+    int no_bound = name[1] == 'e' || (name[0] == 'm' && whole);
     if (percent(g, 15) && !no_bound)
         list = bounded(g, first, name[0] != 'm');
     for (int i = first + 1; i < g->n_vars; i++)
