@@ -507,10 +507,11 @@ DV_API dv_status dv_darray_move(dv_darray **out, const dv_darray *a,
 // Creates an array whose memory on this rank is `global_box`, any box of the
 // whole array: it may differ between ranks, overlap the boxes of others, and
 // leave out elements that the rank owns. The ranks tell each other their boxes,
-// and only elements that a rank does not have are sent. Who owns what stays. If
-// the box of every rank contains what it owns, the rest of it is the halo of
-// the new array. If not, dv_darray_own is the owned part of the box, and calls
-// that read elements of other ranks refuse the array.
+// and a rank receives only the elements of its box that it did not have. Every
+// element keeps its owner. If the box of every rank contains all that the rank
+// owns, the rest of the box is the halo of the new array. Otherwise
+// dv_darray_own returns the part of the box that the rank owns, and calls that
+// read elements of other ranks refuse the array.
 DV_API dv_status dv_darray_repartition(dv_darray **out, const dv_darray *a,
                                        const dv_box *global_box, dv_diag *diag);
 // Collects all elements, row-major, in `whole` on rank `root` (-1: on all
@@ -546,9 +547,9 @@ DV_API dv_status dv_darray_halo_wait(dv_darray *a, dv_diag *diag);
 
 // Sets the elements of `to`, an array or a view, to a function of those of the
 // operands, whose types must be those that dv_elementwise_type accepts. Each
-// rank computes the elements of `to` that it owns. What it lacks is sent, while
-// it computes the elements for which it owns all operands. `to` may share
-// memory with operands; halos of `to` are not updated. Collective.
+// rank computes the elements of `to` that it owns. It first computes those for
+// which it owns all operands, while the other operands are on their way. `to`
+// may share memory with operands; halos of `to` are not updated. Collective.
 DV_API dv_status dv_darray_apply(dv_darray *to, const char *function,
                                  const dv_darray *const *operands,
                                  int n_operands, dv_diag *diag);

@@ -107,8 +107,9 @@ typedef struct dv_op_request {
     // A function or an operator of the language, applied to the reads except
     // those that are only indices; NULL: their product.
     const char *function;
-    // "sum", "max", …: reduces over the variables that the write does not have;
-    // NULL: it must have all of them.
+    // "sum", "max", …: how the op reduces over the variables that its write
+    // does not have. NULL: the op reduces nothing; its write must have all
+    // variables.
     const char *reducer;
     dv_divide divide;         // which planner; 0: DV_DIVIDE_BEST
     int64_t cores;            // 0: those of the target

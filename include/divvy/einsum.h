@@ -52,9 +52,10 @@ typedef struct dv_einsum_options {
     dv_path_search path;
     int64_t max_elems; // limit on the size of intermediate results; 0: none
     int result_dtype;  // a dv_dtype; -1: that of the operands
-    // Reuses plans made for equal expressions, dtypes, shapes, strides,
-    // options; NULL: no cache. Only one thread at a time may use a cache; execs
-    // made with it may be used by any thread.
+    // A cache of plans, which are found again by expression, dtypes, shapes,
+    // strides and options; NULL: every plan is made anew. Only one thread at a
+    // time may use a cache. A dv_einsum_exec that was made with a cache does
+    // not use it any more, so any thread may run it.
     dv_einsum_cache *cache;
 } dv_einsum_options;
 #define DV_EINSUM_OPTIONS_INIT                                                 \

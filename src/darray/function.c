@@ -47,8 +47,9 @@ static dv_elem signed_of(int64_t bytes)
     return bytes == 2 ? DV_ELEM_I16 : bytes == 4 ? DV_ELEM_I32 : DV_ELEM_I64;
 }
 
-// Sets *a to the type to which operands of types *a and b are promoted. Returns
-// 0 if there is none.
+// Replaces *a by the narrowest type that holds all values of the types *a and
+// b, in which a function of two such operands is computed. Returns 0 if no type
+// holds them all.
 static int promote(dv_elem *a, dv_elem b)
 {
     const dv_elem_info *x = dv_elem_get(*a), *y = dv_elem_get(b);

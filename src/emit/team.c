@@ -159,7 +159,7 @@ static void put_numbers(emitter *e, const dv_box *b, int sizes)
     P("%s}", b->n_dims ? "" : "0");
 }
 
-// Emits the description of the rank's part of a tensor of the team.
+// Writes, as C text, which box of a tensor of the whole team this rank holds.
 static void put_part(emitter *e, const rank *r, int32_t tensor)
 {
     const dv_tensor *t = &r->team->ops->tensors[tensor];

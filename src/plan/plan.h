@@ -338,12 +338,13 @@ struct dv_plan {
     // params, in the arena; NULL if not known.
     const char *source;
     dv_program *ops; // set by pass lower: the lowered program, owned
-    // Set by pass lower, for reports: ops of the source that reach no output
-    // and are not in `ops`.
+    // Names of the ops of the source that reach no output, which the pass lower
+    // therefore left out of `ops`. Only reports to the user read this list.
     const char **removed;
     int32_t n_removed;
-    // Set by pass lower, for reports: ops of the source that only rename or
-    // concatenate elements, whose readers read them where they are.
+    // Names of the tensors of the source that only rename or concatenate
+    // elements of others, and that the pass lower removed: their readers read
+    // the others in place. Only reports to the user read this list.
     const char **views;
     int32_t n_views;
     // Set by pass dist: the distribution over ranks (processes).

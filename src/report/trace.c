@@ -39,8 +39,8 @@ static void event_json(dv_json *j, const char *name, const char *category,
     dv_json_close(j);
 }
 
-// Returns how often a core is shown to compute all ops of a group: for each
-// tile, or once if that is too often.
+// Returns how many rounds of a group's ops the trace shows for a core: one for
+// each of its tiles, or a single one for all if that would be too many events.
 static int64_t rounds_of(const dv_group_span *s, const dv_lane *lane)
 {
     return lane->tiles * s->n_ops <= MOST_PIECES ? lane->tiles : 1;

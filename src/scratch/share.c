@@ -97,7 +97,8 @@ int dv_can_share(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
            !o->is_extern && r < o->n_reads &&
            !dv_access_is_indirect(&o->reads[r]) &&
            o->reads[r].tensor != o->write.tensor &&
-           // A group in step loops over tiles if its first core does.
+           // The cores of a group in step have equal numbers of tiles, so that
+           // the first core tells whether all of them loop over tiles.
            (rules->tiles || g->n_deals == 0 || g->deals[0].n_tiles < 2) &&
            dv_group_in_step(plan, g, op) &&
            !is_written_in_loop(plan, op, o->reads[r].tensor);
