@@ -114,7 +114,7 @@ static double measure(int who, const ours *o, const mats *x, long n)
             if (who >= 0)
                 run_peer(&peers[who], x);
             else if (o->nest)
-                dv_contract_run(o->nest, x->a, x->b, x->c);
+                dv_contract_run(o->nest, x->a, x->b, NULL, x->c, NULL);
             else
                 dv_gemm_run(o->plan, x->a, x->b, x->c, o->workspace, NULL);
     return (seconds(threads) - t) / (double)n;

@@ -66,7 +66,7 @@ double bench_run(dv_contract *nest, const void *a, const void *b, void *c,
 {
     double t = now();
     for (int i = 0; i < count; i++)
-        dv_contract_run(nest, a, b, c);
+        dv_contract_run(nest, a, b, NULL, c, NULL);
     return (now() - t) / count;
 }
 

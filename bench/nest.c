@@ -100,7 +100,7 @@ static dv_nest nest_of(const config *c)
 
 static void run(const work *w, int way)
 {
-    dv_contract_run(w->nest[way], w->in0, w->in1, w->out);
+    dv_contract_run(w->nest[way], w->in0, w->in1, NULL, w->out, NULL);
 }
 
 static void check(const work *w, int way)

@@ -171,10 +171,10 @@ static double measure(dv_jit *jit, const contraction *x, const char *name,
         flop *= (double)n.dims[i].size;
     for (int i = 0; i < DV_N_OPERANDS; i++)
         bytes += 4.0 * (double)elems_of(x, i);
-    dv_contract_run(c, a, b, out); // warms up
+    dv_contract_run(c, a, b, NULL, out, NULL); // warms up
     for (int r = 0; r < repeats; r++) {
         double from = seconds(threads);
-        dv_contract_run(c, a, b, out);
+        dv_contract_run(c, a, b, NULL, out, NULL);
         t[r] = seconds(threads) - from;
     }
     check(x, &n, a, b, out);

@@ -31,7 +31,7 @@ static dv_status work(void *user, dv_team_link *link, dv_diag *diag)
         u = v;
         v = was;
     }
-    if (dv_darray_reduce(&all, u, DV_SUM, NULL, 0, diag))
+    if (dv_darray_reduce(&all, u, DV_REDUCE_SUM, NULL, 0, diag))
         return dv_diag_status(diag);
     if (dv_team_rank(link) == 0)
         *sum = *(double *)dv_darray_data(all, NULL);

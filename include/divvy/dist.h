@@ -39,7 +39,7 @@
 //           u = v;
 //           v = was;
 //       }
-//       if (dv_darray_reduce(&all, u, DV_SUM, NULL, 0, diag))
+//       if (dv_darray_reduce(&all, u, DV_REDUCE_SUM, NULL, 0, diag))
 //           return dv_diag_status(diag);
 //       if (dv_team_rank(link) == 0)
 //           *sum = *(double *)dv_darray_data(all, NULL);
@@ -576,13 +576,13 @@ DV_API const char *dv_elementwise_name(int i);
 // -- Reductions of an array over some of its dims ----------------------------
 
 typedef enum dv_reduction {
-    DV_SUM,
-    DV_PROD,
-    DV_MAX,
-    DV_MIN,
-    DV_MEAN,
-    DV_VAR, // variance: the mean squared deviation from the mean
-    DV_STD, // standard deviation: the square root of DV_VAR
+    DV_REDUCE_SUM,
+    DV_REDUCE_PROD,
+    DV_REDUCE_MAX,
+    DV_REDUCE_MIN,
+    DV_REDUCE_MEAN,
+    DV_REDUCE_VAR, // variance: the mean squared deviation from the mean
+    DV_REDUCE_STD, // standard deviation: the square root of DV_REDUCE_VAR
 } dv_reduction;
 
 // Reduces an array over the dims with over[i] != 0 (NULL: all dims). Reduced

@@ -15,7 +15,7 @@
 //   if (dv_nest_parse(&n, text, sizeof text - 1, "c", diag) ||
 //       dv_contract_create(&c, NULL, n, NULL, diag))
 //       return fail(diag);
-//   dv_contract_run(c, a, b, out);
+//   dv_contract_run(c, a, b, NULL, out, diag);
 //   dv_contract_destroy(c);
 //   dv_nest_destroy(n);
 #ifndef DIVVY_NEST_H
@@ -228,17 +228,15 @@ DV_API dv_status dv_contract_create(dv_contract **out, dv_jit *jit,
 DV_API void dv_contract_destroy(dv_contract *c);
 // Runs the contraction once, with its own threads. The pointers are the
 // addresses of the elements where all indices are 0; an operand that the nest
-// does not read may be NULL. Allocates and locks nothing; only one run at a
-// time. Every run gives the same bits. The bits of a nest that is planned do
-// not depend on the number of threads; a plain product on one thread may round
-// its sums differently.
-DV_API void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
-                            void *out);
-// Sets in2 for later runs: the third input of a select, or an index tensor.
-DV_API void dv_contract_more(dv_contract *c, const void *in2);
-// Fails with DV_E_BOUNDS if a run since the last call of this function found an
-// index out of bounds; the results of such a run are undefined.
-DV_API dv_status dv_contract_found(dv_contract *c, dv_diag *diag);
+// does not read may be NULL. in2 is the third input of a select, or an index
+// tensor. Fails with DV_E_BOUNDS if an index is out of bounds; the results are
+// then undefined. A run that succeeds allocates and locks nothing; only one run
+// at a time. Every run gives the same bits. The bits of a nest that is planned
+// do not depend on the number of threads; a plain product on one thread may
+// round its sums differently.
+DV_API dv_status dv_contract_run(dv_contract *c, const void *in0,
+                                 const void *in1, const void *in2, void *out,
+                                 dv_diag *diag);
 // Returns the nest that is run: of a plain product on one thread, after
 // optimisation.
 DV_API const dv_nest *dv_contract_nest(const dv_contract *c);

@@ -38,21 +38,23 @@ typedef struct job {
 
 static int is_moments(dv_reduction op)
 {
-    return op == DV_MEAN || op == DV_VAR || op == DV_STD;
+    return op == DV_REDUCE_MEAN || op == DV_REDUCE_VAR || op == DV_REDUCE_STD;
 }
 
 // Sets all accumulators to the neutral element of the reduction.
 static void set_neutral(job *j)
 {
-    double f = j->op == DV_PROD  ? 1
-               : j->op == DV_MAX ? -INFINITY
-               : j->op == DV_MIN ? INFINITY
-                                 : 0;
-    int64_t i = j->op == DV_PROD  ? 1
-                : j->op == DV_MAX ? INT64_MIN
-                : j->op == DV_MIN ? INT64_MAX
-                                  : 0;
-    uint64_t u = j->op == DV_PROD ? 1 : j->op == DV_MIN ? UINT64_MAX : 0;
+    double f = j->op == DV_REDUCE_PROD  ? 1
+               : j->op == DV_REDUCE_MAX ? -INFINITY
+               : j->op == DV_REDUCE_MIN ? INFINITY
+                                        : 0;
+    int64_t i = j->op == DV_REDUCE_PROD  ? 1
+                : j->op == DV_REDUCE_MAX ? INT64_MIN
+                : j->op == DV_REDUCE_MIN ? INT64_MAX
+                                         : 0;
+    uint64_t u = j->op == DV_REDUCE_PROD  ? 1
+                 : j->op == DV_REDUCE_MIN ? UINT64_MAX
+                                          : 0;
     dv_variance m = {0, 0, 0};
     const void *from = j->kind == 'f'   ? (void *)&f
                        : j->kind == 'i' ? (void *)&i
@@ -74,14 +76,14 @@ static void set_neutral(job *j)
                      int64_t n)                                                \
     {                                                                          \
         switch (op) {                                                          \
-        case DV_SUM:                                                           \
+        case DV_REDUCE_SUM:                                                    \
             LOOP((T)((U)*s + (U)x[i]));                                        \
-        case DV_PROD:                                                          \
+        case DV_REDUCE_PROD:                                                   \
             LOOP((T)((U)*s * (U)x[i]));                                        \
-        case DV_MAX:                                                           \
+        case DV_REDUCE_MAX:                                                    \
             LOOP(*s > x[i] || *s != *s || (*s == x[i] && !MINUS(*s)) ? *s      \
                                                                      : x[i]);  \
-        case DV_MIN:                                                           \
+        case DV_REDUCE_MIN:                                                    \
             LOOP(*s < x[i] || *s != *s || (*s == x[i] && MINUS(*s)) ? *s       \
                                                                     : x[i]);   \
         default:                                                               \
@@ -358,7 +360,7 @@ static dv_dist result_dist(const job *j, int keep)
 static dv_elem result_type(const job *j)
 {
     char kind = dv_elem_get(j->a->type)->kind;
-    if (kind == 'f' || j->op == DV_MAX || j->op == DV_MIN)
+    if (kind == 'f' || j->op == DV_REDUCE_MAX || j->op == DV_REDUCE_MIN)
         return j->a->type;
     if (is_moments(j->op))
         return DV_ELEM_F64;
@@ -374,9 +376,9 @@ static void finish(job *j, dv_darray *to)
     for (int64_t i = 0; j->kind == 'm' && i < j->n_out; i++) {
         dv_variance s = m[i];
         double var = s.n > 0 ? s.spread / s.n : NAN;
-        f[i] = j->op == DV_MEAN  ? (s.n > 0 ? s.mean : NAN)
-               : j->op == DV_VAR ? var
-                                 : sqrt(var);
+        f[i] = j->op == DV_REDUCE_MEAN  ? (s.n > 0 ? s.mean : NAN)
+               : j->op == DV_REDUCE_VAR ? var
+                                        : sqrt(var);
     }
     dv_elem_store(to->type, to->mem.data, dv_darray_bytes(to), j->n_out,
                   j->state);
@@ -387,17 +389,18 @@ static dv_status check_call(job *j, const int *over, dv_diag *diag)
     const dv_dist *d = &j->a->dist;
     int64_t n_in = 1, n_out = 1;
     DV_TRY(dv_darray_complete(j->a, diag));
-    if ((int)j->op < 0 || j->op > DV_STD)
+    if ((int)j->op < 0 || j->op > DV_REDUCE_STD)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "there is no reduction %d",
                        (int)j->op);
     for (int i = 0; i < d->n_dims; i++) {
         j->over[i] = !over || over[i] != 0;
         *(j->over[i] ? &n_in : &n_out) *= d->shape[i];
     }
-    if (n_in == 0 && n_out > 0 && (j->op == DV_MAX || j->op == DV_MIN))
+    if (n_in == 0 && n_out > 0 &&
+        (j->op == DV_REDUCE_MAX || j->op == DV_REDUCE_MIN))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "the %s of no elements, %" PRId64 " times",
-                       j->op == DV_MAX ? "maximum" : "minimum", n_out);
+                       j->op == DV_REDUCE_MAX ? "maximum" : "minimum", n_out);
     uint64_t h = dv_hash(dv_darray_hash(j->a, DV_HASH), &j->op, sizeof j->op);
     h = dv_hash(h, j->over, sizeof j->over);
     return dv_team_check_same(j->a->link, "reduction of an array", h, diag);

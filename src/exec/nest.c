@@ -24,12 +24,6 @@ struct dv_contract {
     // tensor's element 0.
     int32_t tensor[DV_MAX_OPERANDS];
     int64_t first_bytes[DV_MAX_OPERANDS];
-    // The third input, borrowed; dv_contract_more sets it.
-    const void *in2;
-    // The status of the first run that failed since the caller last asked with
-    // dv_contract_found.
-    dv_status status;
-    dv_diag *diag; // the message of that failure; owned
 };
 
 // -- Planning: a nest becomes a program of one op, with a plan ---------------
@@ -148,9 +142,6 @@ static dv_status plan_nest(dv_contract *c, const dv_contract_options *o,
     dv_target_destroy(host);
     dv_program_destroy(p);
     DV_TRY(st);
-    c->diag = dv_diag_create();
-    if (!c->diag)
-        return dv_nomem(diag);
     find_tensors(c);
     return dv_exec_create(&c->x, c->plan, diag);
 }
@@ -219,7 +210,6 @@ void dv_contract_destroy(dv_contract *c)
     dv_release(c->workspace);
     dv_exec_destroy(c->x);
     dv_plan_destroy(c->plan);
-    dv_diag_destroy(c->diag);
     dv_release(c);
 }
 
@@ -229,13 +219,13 @@ void dv_contract_destroy(dv_contract *c)
 // dv_exec_bind, which would refuse an output that is an input, too. Here that
 // is allowed, because each element of such an output is read before it is
 // written.
-static void run_plan(dv_contract *c, const void *in0, const void *in1,
-                     void *out)
+static dv_status run_plan(dv_contract *c, const void *in0, const void *in1,
+                          const void *in2, void *out, dv_diag *diag)
 {
     char *at[DV_MAX_OPERANDS] = {[DV_IN0] = (char *)(uintptr_t)in0,
                                  [DV_IN1] = (char *)(uintptr_t)in1,
                                  [DV_OUT] = out,
-                                 [DV_IN2] = (char *)(uintptr_t)c->in2};
+                                 [DV_IN2] = (char *)(uintptr_t)in2};
     for (int o = 0; o < DV_MAX_OPERANDS; o++) {
         int32_t t = c->tensor[o];
         // Unchanged addresses are not written again, because all threads read
@@ -244,33 +234,19 @@ static void run_plan(dv_contract *c, const void *in0, const void *in1,
         if (t >= 0 && r->data[t] != at[o] + c->first_bytes[o])
             r->data[t] = r->bound[t].data = at[o] + c->first_bytes[o];
     }
-    dv_status st = dv_exec_run(c->x, c->diag);
-    c->status = c->status ? c->status : st;
+    return dv_exec_run(c->x, diag);
 }
 
-void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
-                     void *out)
+dv_status dv_contract_run(dv_contract *c, const void *in0, const void *in1,
+                          const void *in2, void *out, dv_diag *diag)
 {
-    if (c->product)
-        dv_contraction_run(
-            c->product,
-            &(dv_contraction_args){
-                .in0 = in0, .in1 = in1, .out = out, .workspace = c->workspace});
-    else
-        run_plan(c, in0, in1, out);
-}
-
-void dv_contract_more(dv_contract *c, const void *in2)
-{
-    c->in2 = in2;
-}
-
-dv_status dv_contract_found(dv_contract *c, dv_diag *diag)
-{
-    dv_status st = c->status;
-    c->status = DV_OK;
-    dv_diag_move(diag, c->diag);
-    return st;
+    if (!c->product)
+        return run_plan(c, in0, in1, in2, out, diag);
+    dv_contraction_run(
+        c->product,
+        &(dv_contraction_args){
+            .in0 = in0, .in1 = in1, .out = out, .workspace = c->workspace});
+    return DV_OK;
 }
 
 const dv_nest *dv_contract_nest(const dv_contract *c)

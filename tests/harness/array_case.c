@@ -195,7 +195,7 @@ static int64_t team_sum(tester *t, int64_t mine)
     dv_darray *a = NULL, *s = NULL;
     EXPECT(t, !dv_darray_adopt(&a, t->p, DV_ELEM_I64, &d, NULL, &mine, NULL,
                                t->diag));
-    if (a && !dv_darray_reduce(&s, a, DV_SUM, NULL, 0, t->diag))
+    if (a && !dv_darray_reduce(&s, a, DV_REDUCE_SUM, NULL, 0, t->diag))
         sum = *(int64_t *)dv_darray_data(s, NULL);
     dv_darray_destroy(s);
     dv_darray_destroy(a);
@@ -217,8 +217,8 @@ static void plain_reduce(const plain *w, dv_reduction op, const int *over,
     char kind = dv_elem_get(w->type)->kind;
     int64_t x[MAX_DIMS], n = 0;
     double mean = 0, sum = 0, spread = 0;
-    *f = op == DV_PROD ? 1 : 0;
-    *u = op == DV_PROD;
+    *f = op == DV_REDUCE_PROD ? 1 : 0;
+    *u = op == DV_REDUCE_PROD;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t i = 0; i < w->n; i++) {
             union {
@@ -246,21 +246,23 @@ static void plain_reduce(const plain *w, dv_reduction op, const int *over,
             int less = kind == 'f'   ? v.f < *f
                        : kind == 'i' ? v.i < (int64_t)*u
                                      : v.u < *u;
-            if (n == 0 || (op == DV_MAX && more) || (op == DV_MIN && less))
-                *f = op == DV_PROD ? 1 : v.f, *u = op == DV_PROD ? 1 : v.u;
-            if (op == DV_SUM && n)
+            if (n == 0 || (op == DV_REDUCE_MAX && more) ||
+                (op == DV_REDUCE_MIN && less))
+                *f = op == DV_REDUCE_PROD ? 1 : v.f,
+                *u = op == DV_REDUCE_PROD ? 1 : v.u;
+            if (op == DV_REDUCE_SUM && n)
                 *f += v.f, *u += v.u;
-            if (op == DV_PROD)
+            if (op == DV_REDUCE_PROD)
                 *f *= v.f, *u *= v.u;
             sum += d;
             mean = sum / (double)++n;
         }
-    if (op >= DV_MEAN)
-        *f = n == 0 ? NAN : op == DV_MEAN ? mean : spread / (double)n;
-    if (op == DV_STD)
+    if (op >= DV_REDUCE_MEAN)
+        *f = n == 0 ? NAN : op == DV_REDUCE_MEAN ? mean : spread / (double)n;
+    if (op == DV_REDUCE_STD)
         *f = sqrt(*f);
-    if (n == 0 && op < DV_MEAN)
-        *f = op == DV_PROD, *u = op == DV_PROD;
+    if (n == 0 && op < DV_REDUCE_MEAN)
+        *f = op == DV_REDUCE_PROD, *u = op == DV_REDUCE_PROD;
 }
 
 // -- What an array is ------------------------------------------------------
@@ -834,10 +836,10 @@ static void expect_reduced(tester *t, const plain *w, dv_darray *r,
                 at_i += keep;
         plain_reduce(w, op, over, full, &f, &u);
         char want[8] = {0};
-        int float_result = kind == 'f' || op >= DV_MEAN;
+        int float_result = kind == 'f' || op >= DV_REDUCE_MEAN;
         dv_elem_store(type, want, 0, 1, float_result ? (void *)&f : (void *)&u);
         const char *have = got.data + k * bytes_of(type);
-        if (!float_result || op == DV_MAX || op == DV_MIN) {
+        if (!float_result || op == DV_REDUCE_MAX || op == DV_REDUCE_MIN) {
             EXPECT(t, !memcmp(have, want, (size_t)bytes_of(type)));
             t->hash = dv_hash(t->hash, have, (size_t)bytes_of(type));
             continue;
@@ -847,11 +849,11 @@ static void expect_reduced(tester *t, const plain *w, dv_darray *r,
         dv_elem_load(type, want, 0, 1, &y);
         // A variance is only as exact as the squares of the values.
         double m = 0, slack = 1e-12 * fabs(y) + 1e-12;
-        if (op >= DV_VAR)
-            plain_reduce(w, DV_MEAN, over, full, &m, &u);
-        slack += op == DV_VAR ? 1e-14 * m * m
-                 : y > 0      ? fmin(1e-14 * m * m / y, 1e-7 * fabs(m))
-                              : 1e-7 * fabs(m);
+        if (op >= DV_REDUCE_VAR)
+            plain_reduce(w, DV_REDUCE_MEAN, over, full, &m, &u);
+        slack += op == DV_REDUCE_VAR ? 1e-14 * m * m
+                 : y > 0             ? fmin(1e-14 * m * m / y, 1e-7 * fabs(m))
+                                     : 1e-7 * fabs(m);
         EXPECT(t, fabs(x - y) <= 2 * eps * fabs(y) + slack ||
                       (x != x && y != y) || x == y);
     }
@@ -862,7 +864,7 @@ static void case_reduce(tester *t)
     int64_t shape[MAX_DIMS];
     int n = random_shape(t, shape), over[MAX_DIMS], none = 0, some = 0;
     int keep = (int)pick(&t->what, 2);
-    dv_reduction op = (dv_reduction)pick(&t->what, DV_STD + 1);
+    dv_reduction op = (dv_reduction)pick(&t->what, DV_REDUCE_STD + 1);
     static _Thread_local plain w, v;
     make_plain(&w, random_type(t), n, shape);
     dv_slice s[MAX_DIMS];
@@ -886,7 +888,7 @@ static void case_reduce(tester *t)
     if (!a)
         return;
     EXPECT(t, !dv_darray_view(&view, a, s, t->diag));
-    if (none && !some && (op == DV_MAX || op == DV_MIN)) {
+    if (none && !some && (op == DV_REDUCE_MAX || op == DV_REDUCE_MIN)) {
         EXPECT(t,
                dv_darray_reduce(&r, view, op, over, keep, NULL) == DV_E_SHAPE);
     } else {
@@ -950,7 +952,7 @@ static void case_scalar(tester *t)
     if (!a)
         return;
     EXPECT(t, !dv_darray_fill(a, &x, t->diag));
-    EXPECT(t, !dv_darray_reduce(&s, a, DV_SUM, NULL, 0, t->diag));
+    EXPECT(t, !dv_darray_reduce(&s, a, DV_REDUCE_SUM, NULL, 0, t->diag));
     EXPECT(t, s && *(double *)dv_darray_data(s, NULL) == 2.5); // one, copied
     EXPECT(t, !dv_darray_gather(a, 0, &y, t->diag));
     EXPECT(t, dv_team_rank(t->p) || y == 2.5);

@@ -21,7 +21,7 @@ void random_dims(rng *r, dv_nest *n, int most);
 // Prints a nest for a failed test and, unless NULL, the nest that was run.
 void show_nest(const dv_nest *n, const dv_nest *ran, int threads);
 
-// A prepared nest, and what runs it: run_contraction or dv_contract_run.
+// A prepared nest, and what runs it: run_contraction, for example.
 typedef struct prepared {
     const dv_nest *n;
     void *c;

@@ -47,7 +47,7 @@ TEST(public_calls)
     for (int i = 0; i < 48 * 32; i++)
         b[i] = 2;
     assert_int_equal(dv_contract_create(&c, NULL, again, NULL, NULL), DV_OK);
-    dv_contract_run(c, a, b, out);
+    assert_int_equal(dv_contract_run(c, a, b, NULL, out, NULL), DV_OK);
     for (int i = 0; i < 48 * 64; i++)
         assert_true(out[i] == 64);
     dv_contract_destroy(c);
@@ -91,7 +91,7 @@ TEST(derived)
         b[i] = (float)(i % 5 - 2);
     dv_contract *c = NULL;
     assert_int_equal(dv_contract_create(&c, NULL, n, NULL, NULL), DV_OK);
-    dv_contract_run(c, b, a, out);
+    assert_int_equal(dv_contract_run(c, b, a, NULL, out, NULL), DV_OK);
     for (int i = 0; i < 6 * 5; i++)
         assert_true(out[i] == (float)(i % 5 < 2 ? 2 - i % 5 : 0));
     dv_contract_destroy(c);
@@ -134,16 +134,15 @@ TEST(three)
     for (int i = 0; i < 6; i++)
         a[i] = (float)i, b[i] = -1;
     dv_contract *c = create(n, 1);
-    dv_contract_more(c, b);
-    dv_contract_run(c, m, a, y);
+    assert_int_equal(dv_contract_run(c, m, a, b, y, NULL), DV_OK);
     for (int i = 0; i < 6; i++)
         assert_true(y[i] == (m[i] ? a[i] : b[i]));
-    assert_int_equal(dv_contract_found(c, NULL), DV_OK);
     dv_contract_destroy(c);
     dv_nest_destroy(n);
 }
 
-// Rows selected by an index; an invalid index is reported once.
+// Rows selected by an index; an invalid index is reported by the run that finds
+// it, not by later ones.
 TEST(looked_up)
 {
     dv_nest *n = derive("input t: f32[5, 4]\ninput i: i32[3]\n"
@@ -154,18 +153,18 @@ TEST(looked_up)
         t[i] = (float)i;
     int32_t index[] = {4, 0, 4};
     dv_contract *c = create(n, 2);
-    dv_contract_more(c, index);
-    dv_contract_run(c, t, NULL, y);
+    assert_int_equal(dv_contract_run(c, t, NULL, index, y, NULL), DV_OK);
     for (int i = 0; i < 12; i++)
         assert_true(y[i] == t[index[i / 4] * 4 + i % 4]);
-    assert_int_equal(dv_contract_found(c, NULL), DV_OK);
     index[0] = 5, index[1] = 3, index[2] = -1;
-    dv_contract_run(c, t, NULL, y);
     dv_diag *diag = dv_diag_create();
-    assert_int_equal(dv_contract_found(c, diag), DV_E_BOUNDS);
+    assert_int_equal(dv_contract_run(c, t, NULL, index, y, diag), DV_E_BOUNDS);
     assert_non_null(strstr(dv_diag_text(diag), "0..5"));
-    assert_int_equal(dv_contract_found(c, NULL), DV_OK);
+    index[0] = 2, index[2] = 0;
+    assert_int_equal(dv_contract_run(c, t, NULL, index, y, NULL), DV_OK);
+    assert_true(y[0] == t[8]);
     dv_diag_destroy(diag);
+    index[0] = 5;
     void *const at[] = {t, NULL, y, index};
     assert_int_equal(dv_nest_eval(n, at, NULL), DV_E_BOUNDS);
     void *const none[] = {t, NULL, y, NULL};
@@ -191,7 +190,7 @@ TEST(one_element)
     for (int32_t threads = 1; threads <= 5; threads++) {
         float y = 7;
         dv_contract *c = create(n, threads);
-        dv_contract_run(c, a, NULL, &y);
+        assert_int_equal(dv_contract_run(c, a, NULL, NULL, &y, NULL), DV_OK);
         if (threads == 1)
             first = y;
         assert_memory_equal(&y, &first, sizeof y);
@@ -248,13 +247,13 @@ TEST(other_types)
     dv_nest *n = nest_of("nest t i32 { main copy in0 f32"
                          " m 3 seq: in0 1, out 1 }");
     dv_contract *c = create(n, 2);
-    dv_contract_run(c, in, NULL, out);
+    assert_int_equal(dv_contract_run(c, in, NULL, NULL, out, NULL), DV_OK);
     assert_true(out[0] == 1 && out[1] == -2 && out[2] == 1000000000);
     dv_contract_destroy(c);
     dv_nest_destroy(n);
     n = nest_of("nest t i64 { first zero main sum k 2 seq: in0 1 }");
     c = create(n, 1);
-    dv_contract_run(c, wide, NULL, &sum);
+    assert_int_equal(dv_contract_run(c, wide, NULL, NULL, &sum, NULL), DV_OK);
     assert_true(sum == wide[0] + 1);
     dv_contract_destroy(c);
     dv_nest_destroy(n);

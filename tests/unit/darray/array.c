@@ -191,8 +191,8 @@ static dv_status do_zeros(void *user, dv_team_link *p, dv_diag *diag)
             if (st == DV_OK)
                 st = dv_darray_scatter(a, 0, x, diag);
             if (st == DV_OK)
-                st = dv_darray_reduce(&s, a, max ? DV_MAX : DV_MIN, NULL, 0,
-                                      diag);
+                st = dv_darray_reduce(
+                    &s, a, max ? DV_REDUCE_MAX : DV_REDUCE_MIN, NULL, 0, diag);
             if (st == DV_OK)
                 st = dv_darray_gather(s, -1, &y, diag);
             int minus = max ? signs == (1u << 12) - 1 : signs != 0;
@@ -229,8 +229,8 @@ static dv_status do_stray(void *user, dv_team_link *p, dv_diag *diag)
     dv_status st = dv_darray_create(&a, p, DV_ELEM_F64, &d, NULL, diag);
     if (st == DV_OK)
         st = dv_team_rank(p) == 2
-                 ? dv_darray_reduce(&s, a, DV_MAX, NULL, 0, diag)
-                 : dv_darray_reduce(&s, a, DV_SUM, NULL, 0, diag);
+                 ? dv_darray_reduce(&s, a, DV_REDUCE_MAX, NULL, 0, diag)
+                 : dv_darray_reduce(&s, a, DV_REDUCE_SUM, NULL, 0, diag);
     dv_darray_destroy(a);
     return st;
 }
@@ -322,9 +322,9 @@ static dv_status do_little(void *user, dv_team_link *p, dv_diag *diag)
     if (!st)
         st = dv_darray_get(b, &box, 0, out, diag);
     if (!st)
-        st = dv_darray_reduce(&s, b, DV_SUM, NULL, 0, diag);
+        st = dv_darray_reduce(&s, b, DV_REDUCE_SUM, NULL, 0, diag);
     if (!st)
-        st = dv_darray_reduce(&m, b, DV_VAR, (int[]){0, 1}, 0, diag);
+        st = dv_darray_reduce(&m, b, DV_REDUCE_VAR, (int[]){0, 1}, 0, diag);
     if (!st)
         st = dv_team_split(&half, p, dv_team_rank(p) % 2, diag);
     dv_darray_destroy(r);

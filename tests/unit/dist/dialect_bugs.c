@@ -148,7 +148,7 @@ static void rank_view_of_nothing(dv_team_link *p, atomic_int *bad)
     dv_range own = dv_darray_own(v).dim[0];
     WANT(own.size == mine && own.off >= 0 && own.off + own.size <= 1);
     WANT((dv_darray_data(v, NULL) != NULL) == mine);
-    WANT(!dv_darray_reduce(&s, v, DV_SUM, NULL, 0, NULL));
+    WANT(!dv_darray_reduce(&s, v, DV_REDUCE_SUM, NULL, 0, NULL));
     WANT(*(double *)dv_darray_data(s, NULL) == 23);
     dv_darray_destroy(s);
     dv_darray_destroy(v);
@@ -228,7 +228,7 @@ static void rank_team_ignored(dv_team_link *p, atomic_int *bad)
     dv_darray *a = new_grid(half, shape, &h), *s = NULL;
     for (int i = 0; i < (colour ? 3 : 7); i++)
         WANT(a && !dv_darray_halo(a, NULL));
-    WANT(!dv_darray_reduce(&s, a, DV_SUM, NULL, 0, NULL));
+    WANT(!dv_darray_reduce(&s, a, DV_REDUCE_SUM, NULL, 0, NULL));
     double all = (double)(rows * 6);
     WANT(*(double *)dv_darray_data(s, NULL) == all * (all - 1) / 2);
     // A distribution for one team is refused by another.
@@ -421,18 +421,20 @@ static void rank_seeds(dv_team_link *p, atomic_int *bad)
 {
     dv_darray *a = new_rows(p, DV_ELEM_F64, 3);
     WANT(a && !dv_darray_arange(a, -5, 1, NULL)); // -5, -4, -3
-    WANT(reduced(a, DV_MAX, bad) == -3);
-    WANT(reduced(a, DV_PROD, bad) == -60);
-    WANT(reduced(a, DV_SUM, bad) == -12);
+    WANT(reduced(a, DV_REDUCE_MAX, bad) == -3);
+    WANT(reduced(a, DV_REDUCE_PROD, bad) == -60);
+    WANT(reduced(a, DV_REDUCE_SUM, bad) == -12);
     WANT(!dv_darray_arange(a, 5, 1, NULL)); // 5, 6, 7
-    WANT(reduced(a, DV_MIN, bad) == 5);
-    WANT(reduced(a, DV_MAX, bad) == 7);
+    WANT(reduced(a, DV_REDUCE_MIN, bad) == 5);
+    WANT(reduced(a, DV_REDUCE_MAX, bad) == 7);
     dv_darray_destroy(a);
     // Without elements a sum is 0, a product 1, and there is no maximum.
     dv_darray *none = new_rows(p, DV_ELEM_F64, 0), *s = NULL;
-    WANT(reduced(none, DV_SUM, bad) == 0 && reduced(none, DV_PROD, bad) == 1);
-    WANT(isnan(reduced(none, DV_MEAN, bad)));
-    WANT(dv_darray_reduce(&s, none, DV_MAX, NULL, 0, NULL) == DV_E_SHAPE);
+    WANT(reduced(none, DV_REDUCE_SUM, bad) == 0 &&
+         reduced(none, DV_REDUCE_PROD, bad) == 1);
+    WANT(isnan(reduced(none, DV_REDUCE_MEAN, bad)));
+    WANT(dv_darray_reduce(&s, none, DV_REDUCE_MAX, NULL, 0, NULL) ==
+         DV_E_SHAPE);
     dv_darray_destroy(none);
 }
 
@@ -445,13 +447,14 @@ static void rank_moments(dv_team_link *p, atomic_int *bad)
 {
     dv_darray *a = new_rows(p, DV_ELEM_F64, 101);
     WANT(a && !dv_darray_arange(a, 1e9, 1, NULL)); // squares would cancel
-    WANT(fabs(reduced(a, DV_MEAN, bad) - (1e9 + 50)) < 1e-6);
-    WANT(fabs(reduced(a, DV_VAR, bad) - 850) < 1e-6);
-    WANT(fabs(reduced(a, DV_STD, bad) - sqrt(850)) < 1e-8);
+    WANT(fabs(reduced(a, DV_REDUCE_MEAN, bad) - (1e9 + 50)) < 1e-6);
+    WANT(fabs(reduced(a, DV_REDUCE_VAR, bad) - 850) < 1e-6);
+    WANT(fabs(reduced(a, DV_REDUCE_STD, bad) - sqrt(850)) < 1e-8);
     dv_darray_destroy(a);
     dv_darray *i = new_rows(p, DV_ELEM_I8, 4); // an f64 mean of integers
     WANT(i && !dv_darray_arange(i, 1, 1, NULL));
-    WANT(reduced(i, DV_MEAN, bad) == 2.5 && reduced(i, DV_VAR, bad) == 1.25);
+    WANT(reduced(i, DV_REDUCE_MEAN, bad) == 2.5 &&
+         reduced(i, DV_REDUCE_VAR, bad) == 1.25);
     dv_darray_destroy(i);
 }
 
@@ -470,14 +473,14 @@ static void rank_unsigned(dv_team_link *p, atomic_int *bad)
         uint64_t top = UINT64_MAX >> (64 - (8 << k)), max = 0, min = 0;
         dv_darray *a = new_rows(p, types[k], 7), *s = NULL, *t = NULL;
         WANT(a && !dv_darray_arange_int(a, (int64_t)(top / 2 - 3), 2, NULL));
-        WANT(!dv_darray_reduce(&s, a, DV_MAX, NULL, 0, NULL));
-        WANT(!dv_darray_reduce(&t, a, DV_MIN, NULL, 0, NULL));
+        WANT(!dv_darray_reduce(&s, a, DV_REDUCE_MAX, NULL, 0, NULL));
+        WANT(!dv_darray_reduce(&t, a, DV_REDUCE_MIN, NULL, 0, NULL));
         memcpy(&max, dv_darray_data(s, NULL), (size_t)1 << k);
         memcpy(&min, dv_darray_data(t, NULL), (size_t)1 << k);
         WANT(max == top / 2 + 9 && min == top / 2 - 3);
         dv_darray_destroy(s);
         s = NULL;
-        WANT(!dv_darray_reduce(&s, a, DV_SUM, NULL, 0, NULL));
+        WANT(!dv_darray_reduce(&s, a, DV_REDUCE_SUM, NULL, 0, NULL));
         WANT(*(uint64_t *)dv_darray_data(s, NULL) == 7 * (top / 2 + 3));
         dv_darray_destroy(s);
         dv_darray_destroy(t);
@@ -501,13 +504,13 @@ static void rank_sixteen_bits(dv_team_link *p, atomic_int *bad)
     WANT(!dv_darray_gather(b, -1, got, NULL));
     for (int i = 0; i < 9; i++)
         WANT(got[i] == -32768 + 8000 * i);
-    WANT(!dv_darray_reduce(&s, a, DV_SUM, NULL, 0, NULL));
+    WANT(!dv_darray_reduce(&s, a, DV_REDUCE_SUM, NULL, 0, NULL));
     WANT(dv_darray_type(s) == DV_ELEM_I64 &&
          *(int64_t *)dv_darray_data(s, NULL) == -6912);
     dv_darray_destroy(s);
     dv_darray *u = new_rows(p, DV_ELEM_U16, 5);
     WANT(u && !dv_darray_arange(u, 65531, 1, NULL));
-    WANT(!dv_darray_reduce(&s, u, DV_SUM, NULL, 0, NULL));
+    WANT(!dv_darray_reduce(&s, u, DV_REDUCE_SUM, NULL, 0, NULL));
     WANT(dv_darray_type(s) == DV_ELEM_U64 &&
          *(uint64_t *)dv_darray_data(s, NULL) == 327665);
     dv_darray_destroy(s);

@@ -71,7 +71,7 @@ TEST(runs)
         b[i] = 2;
     assert_int_equal(dv_nest_make(&n, &info, NULL), DV_OK);
     assert_int_equal(dv_contract_create(&c, NULL, n, NULL, NULL), DV_OK);
-    dv_contract_run(c, a, b, out);
+    assert_int_equal(dv_contract_run(c, a, b, NULL, out, NULL), DV_OK);
     for (int i = 0; i < 48 * 64; i++)
         assert_true(out[i] == 64);
     dv_contract_destroy(c);
