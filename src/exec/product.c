@@ -47,10 +47,10 @@ struct dv_product {
     // 1 if the factor is copied first, to widen it or to make k contiguous.
     int copied[2];
     dv_widen copy[2];
-    // Bit masks of the factors: constants that may be copied and packed before
-    // the first run, and those that are. Their blocks are indexed by the slices
+    // Bit mask of the factors that are copied or packed before the first run,
+    // of those that may be (nest.fixed). Their blocks are indexed by the slices
     // of the factor's variables and by the shape of the tile.
-    uint8_t fixed, once;
+    uint8_t once;
     once_block *blocks[2];
     int64_t n_blocks[2], once_bytes;
     int direct; // 1 if the kernel writes final results to the output tensor
@@ -102,17 +102,6 @@ static int bias_epilogue_function(const dv_op *o, const dv_expr *sum,
             return relu ? DV_PRIM_RELU : DV_PRIM_NONE;
         }
     return -1;
-}
-
-static int fill_nest(dv_product *p)
-{
-    const int64_t *const steps[DV_N_OPERANDS] = {
-        p->flat[0]->coef, p->flat[1]->coef, p->flat[2]->coef};
-    dv_nest *n = &p->nest;
-    strncpy(n->name, p->o->name, DV_NEST_MAX_NAME);
-    n->first = DV_PRIM_ZERO;
-    n->main = DV_PRIM_GEMM;
-    return dv_sums_fill(n, p->o, steps);
 }
 
 // Lists the reduction variables that the plan places inside the kernel, in the
@@ -233,31 +222,48 @@ static int fill_copy(dv_product *p, int i, dv_dtype t)
     return dv_widen_init(&p->copy[i], &how, p->how.jit);
 }
 
-static int fill_operands(dv_product *p, const int32_t *factor)
+// Derives the nest of the op for the memory in which its operands are. Factors
+// keep a narrow type if the plan says so and there are kernels for it; but not
+// those of i8 if they are summed in parts, because sums of kernels are then
+// i32, but partial sums are added in i64 or f32. Returns 0 if there is no nest.
+static int fill_nest(dv_product *p)
 {
     const dv_program *program = p->how.plan->ops;
-    const dv_kernel *k = p->how.kernel;
-    p->nest.dtype = k->compute == DV_IN_F64   ? DV_F64
-                    : p->nest.narrow == DV_I8 ? DV_I32
-                    : k->compute == DV_IN_F32 ? DV_F32
-                                              : DV_I32;
+    const int64_t *const steps[DV_N_OPERANDS] = {
+        p->flat[0]->coef, p->flat[1]->coef, p->flat[2]->coef};
+    dv_dtype t = program->tensors[p->o->reads[p->access[0]].tensor].dtype;
+    int narrow = p->sums->pairs && dv_isa_has(dv_jit_isa(p->how.jit), (int)t) &&
+                 !(t == DV_I8 && p->how.parts);
+    if (!dv_nest_of_product(&p->nest, program, p->o, narrow, steps))
+        return 0;
     p->sum_bytes = dv_dtype_get(p->nest.dtype)->size_bytes;
-    for (int i = 0; i < DV_N_OPERANDS; i++) {
-        const dv_access *a = i < 2 ? &p->o->reads[factor[i]] : &p->o->write;
-        dv_dtype t = program->tensors[a->tensor].dtype;
-        p->access[i] = i < 2 ? factor[i] : p->o->n_reads;
-        p->flat[i] = i < 2 ? &k->reads[factor[i]] : &k->write;
-        p->elem_bytes[i] = dv_dtype_get(t)->size_bytes;
-        p->stored = t; // the last iteration sets the output's type
-        if (i < 2 && program->tensors[a->tensor].is_const && !a->has_border &&
-            !dv_access_is_indirect(a))
-            p->fixed |= (uint8_t)(1 << i);
-        if (i < 2 && !fill_copy(p, i, t))
-            return 0;
-    }
-    if (p->how.as)
-        p->fixed = (uint8_t)(p->fixed & p->how.as->once);
+    // What is packed before the first run must not depend on an index that is
+    // read.
+    int once = p->how.as ? p->how.as->once : 3;
+    for (int i = 0; i < 2; i++)
+        if (dv_access_is_indirect(&p->o->reads[p->access[i]]))
+            once &= ~(1 << i);
+    p->nest.fixed = (uint8_t)(p->nest.fixed & once);
     return 1;
+}
+
+// Finds the operands and the nest of the product. Returns 0 if it has none.
+static int fill_operands(dv_product *p)
+{
+    int32_t factor[2];
+    dv_dtype type[DV_N_OPERANDS];
+    if (!dv_op_factors(p->o, factor))
+        return 0;
+    for (int i = 0; i < DV_N_OPERANDS; i++) {
+        int32_t k = i < 2 ? factor[i] : p->o->n_reads;
+        p->access[i] = k;
+        p->flat[i] = i < 2 ? &p->how.kernel->reads[k] : &p->how.kernel->write;
+        type[i] =
+            p->how.plan->ops->tensors[dv_op_access(p->o, k)->tensor].dtype;
+        p->elem_bytes[i] = dv_dtype_get(type[i])->size_bytes;
+    }
+    p->stored = type[DV_OUT];
+    return fill_nest(p) && fill_copy(p, 0, type[0]) && fill_copy(p, 1, type[1]);
 }
 
 // Lists the variables whose last slice is shorter than the others.
@@ -288,18 +294,8 @@ static void fill_written(dv_product *p)
 static int fill_product(dv_product *p)
 {
     const dv_kernel *k = p->how.kernel;
-    int32_t factor[2];
-    if (!dv_op_factors(p->o, factor))
+    if (!fill_operands(p))
         return 0;
-    if (p->sums->pairs && dv_jit_isa(p->how.jit)) {
-        dv_dtype t =
-            p->how.plan->ops->tensors[p->o->reads[factor[0]].tensor].dtype;
-        if (dv_isa_has(dv_jit_isa(p->how.jit), (int)t) &&
-            // If i8 products are summed in parts, the kernel for i8 is not
-            // used: its sums are i32, but partial sums are added in i64 or f32.
-            !(t == DV_I8 && p->how.parts))
-            p->nest.narrow = (uint8_t)t;
-    }
     // Integers are summed in 32 bits. That is exact if a vector kernel exists,
     // because it is created only if wrap-around does not change the result, and
     // for i8 factors that matrix instructions multiply (`pairs`), because plans
@@ -308,8 +304,6 @@ static int fill_product(dv_product *p)
         return 0;
     int last = epilogue_function(p->o, k->reduce);
     int whole = !p->how.parts && !dv_op_reads(p->o, p->o->write.tensor);
-    if (!fill_operands(p, factor) || !fill_nest(p))
-        return 0;
     const dv_op_schedule *as = p->how.as;
     int fuse = !as || as->epilogue <= DV_EPILOGUE_KERNEL;
     if (fuse && accumulates(p, &last)) {
@@ -530,11 +524,10 @@ static void nest_of(const dv_product *p, const dv_tile *t, int inside,
         n->bias = (uint8_t)(p->bias < 0 ? 0 : 1 + p->bias_type);
         n->last = (dv_prim)p->fused_function;
     }
-    n->fixed = p->fixed;
     for (int i = 0; i < 2; i++)
         if (p->copied[i]) {
             int64_t copy = copy_bytes(p, i, t, steps[i]);
-            *bytes += p->fixed >> i & 1 ? 0 : copy;
+            *bytes += p->nest.fixed >> i & 1 ? 0 : copy;
         }
     if (!direct && p->how.parts)
         dv_vec_op_acc_strides(p->how.vec, t->begin, t->end, steps[2]);
@@ -803,8 +796,8 @@ static int note_blocks(dv_product *p, const dv_tile *t)
 {
     int64_t steps[DV_MAX_VARS];
     for (int i = 0; i < 2; i++) {
-        int pack = p->fixed >> i & 1 && packs_once(p, i, t);
-        if (!(p->fixed >> i & 1) || (!pack && !p->copied[i]))
+        int pack = p->nest.fixed >> i & 1 && packs_once(p, i, t);
+        if (!(p->nest.fixed >> i & 1) || (!pack && !p->copied[i]))
             continue;
         int64_t n = (int64_t)n_shapes(p);
         for (int v = 0; v < p->o->n_vars; v++)

@@ -10,6 +10,11 @@
 // stride. Kernels have an m, an n and a k inside: a type that an op lacks is
 // added as a dimension of size 1, so that a matrix-vector product is a nest as
 // well.
+//
+// Matrix products are planned and run by a nest that keeps the factors in their
+// order and has a dimension per variable and no other; dv_nest_of_product
+// derives it, for row-major tensors when a plan is made, and for the strides of
+// the memory at hand when its kernels are made.
 #include "nest/nest.h"
 #include "base/math.h"
 #include <ctype.h>
@@ -408,6 +413,18 @@ static int steps_in(const deriver *x, int v)
     return x->stride[DV_IN0][v] || x->stride[DV_IN1][v] || x->stride[DV_IN2][v];
 }
 
+// Appends variable v as a dimension of type t.
+static void add_var(deriver *x, int v, int t, uint32_t off)
+{
+    dv_nest_dim *d = &x->n.dims[x->n.n_dims++];
+    *d = (dv_nest_dim){.type = (dv_nest_type)t,
+                       .exec = DV_NEST_SEQ,
+                       .size = dv_var_len(x->op, v),
+                       .off = off};
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
+        d->stride[o] = x->stride[o][v];
+}
+
 static dv_status add_vars(deriver *x)
 {
     for (int v = 0; v < x->op->n_vars; v++) {
@@ -424,13 +441,7 @@ static dv_status add_vars(deriver *x)
                           var->name, size, one ? one : "no tensor",
                           one ? " alone" : "");
         }
-        dv_nest_dim *d = &x->n.dims[x->n.n_dims++];
-        *d = (dv_nest_dim){.type = (dv_nest_type)t,
-                           .exec = DV_NEST_SEQ,
-                           .size = size,
-                           .off = var->off};
-        for (int o = 0; o < DV_MAX_OPERANDS; o++)
-            d->stride[o] = x->stride[o][v];
+        add_var(x, v, t, var->off);
     }
     return DV_OK;
 }
@@ -532,6 +543,66 @@ dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
         where->offset_elems[o] = x.offset[o];
     }
     return DV_OK;
+}
+
+// Returns the type of both factors if matrix instructions can take them: bf16
+// with sums in f32; or i8 with sums in i32, which are exact and are then
+// converted to float or i8, or kept. Returns 0 otherwise.
+static int narrow_of(const deriver *x)
+{
+    dv_dtype t = tensor_of(x, DV_IN0)->dtype, out = tensor_of(x, DV_OUT)->dtype;
+    dv_compute_type in = dv_op_compute(x->p, x->op);
+    int ends = dv_is_float(out) || out == DV_I8;
+    if (tensor_of(x, DV_IN1)->dtype != t)
+        return 0;
+    return (t == DV_BF16 && in == DV_IN_F32) ||
+                   (t == DV_I8 && (in == DV_IN_F32 ? ends : in == DV_IN_I64))
+               ? (int)t
+               : 0;
+}
+
+static int fits_i32(dv_dtype t)
+{
+    return t == DV_I32 || t == DV_I8;
+}
+
+int dv_nest_of_product(dv_nest *out, const dv_program *p, const dv_op *op,
+                       int narrow, const int64_t *const stride[])
+{
+    deriver x = {.p = p, .op = op};
+    dv_compute_type compute = dv_op_compute(p, op);
+    int32_t factor[2];
+    if (!dv_op_factors(op, factor))
+        return 0;
+    set_name(&x.n, op->name);
+    x.n.first = DV_PRIM_ZERO;
+    x.n.main = DV_PRIM_GEMM;
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        x.access[o] = o == DV_OUT ? &op->write : &op->reads[factor[o]];
+        if (compute == DV_IN_I64 && !fits_i32(tensor_of(&x, o)->dtype))
+            return 0;
+        if (o != DV_OUT && tensor_of(&x, o)->is_const &&
+            !x.access[o]->has_border)
+            x.n.fixed |= (uint8_t)(1 << o);
+        if (stride)
+            memcpy(x.stride[o], stride[o],
+                   sizeof *stride[o] * (size_t)op->n_vars);
+        else
+            find_strides(&x, o);
+    }
+    x.n.narrow = (uint8_t)(narrow ? narrow_of(&x) : 0);
+    x.n.dtype = x.n.narrow == DV_I8 ? DV_I32 : dv_kernel_type(compute);
+    for (int v = 0; v < op->n_vars; v++) {
+        int t = type_of(&x, v);
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            t = x.stride[o][v] < 0 ? -1 : t;
+        if (t < 0)
+            return 0;
+        add_var(&x, v, t, (uint32_t)v);
+        x.n.dims[v].vars = UINT32_C(1) << v;
+    }
+    dv_nest_copy(out, &x.n);
+    return out->n_dims > 0;
 }
 
 // Copies a nest by printing and parsing it, so that it no longer borrows the

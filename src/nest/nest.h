@@ -538,4 +538,12 @@ typedef struct dv_nest_operands {
 // borrows the program's text.
 dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
                         const dv_program *p, int32_t op, dv_diag *diag);
+// Derives the nest of a matrix product with any epilogue: of an op that
+// dv_op_factors accepts. in0 and in1 are its factors, in this order. Dimension
+// v is variable v of the op, untiled, and its field `off` is v. stride[o][v] is
+// the stride of variable v in operand o; tensors are row-major if `stride` is
+// NULL. If `narrow` is set, factors that matrix instructions can take keep
+// their type. Returns 0 if the op is no product or kernels cannot run it.
+int dv_nest_of_product(dv_nest *out, const dv_program *p, const dv_op *op,
+                       int narrow, const int64_t *const stride[]);
 #endif

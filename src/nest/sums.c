@@ -107,102 +107,21 @@ int dv_sums_worth_gemm(const dv_program *p, const dv_op *o)
     return !dv_sums_why_not_gemm(p, o);
 }
 
-// Returns the type of a dimension (c, m, n or k) from the operands in which its
-// stride is not 0, or -1 if none fits.
-static int type_of(const int64_t *stride)
-{
-    int in0 = stride[DV_IN0] != 0, in1 = stride[DV_IN1] != 0;
-    int out = stride[DV_OUT] != 0;
-    if (in0 && in1)
-        return out ? DV_NEST_C : DV_NEST_K;
-    if (!out || (!in0 && !in1))
-        return -1;
-    return in0 ? DV_NEST_M : DV_NEST_N;
-}
-
-int dv_sums_fill(dv_nest *n, const dv_op *o,
-                 const int64_t *const steps[DV_N_OPERANDS])
-{
-    for (int v = 0; v < o->n_vars; v++) {
-        dv_nest_dim *d = &n->dims[n->n_dims++];
-        *d = (dv_nest_dim){.exec = DV_NEST_SEQ,
-                           .size = dv_var_len(o, v),
-                           .off = (uint32_t)v,
-                           .vars = UINT32_C(1) << v};
-        for (int i = 0; i < DV_N_OPERANDS; i++) {
-            d->stride[i] = steps[i][v];
-            if (d->stride[i] < 0)
-                return 0;
-        }
-        int type = type_of(d->stride);
-        if (type < 0)
-            return 0;
-        d->type = (dv_nest_type)type;
-    }
-    return n->n_dims > 0;
-}
-
-// Returns the type of both factors if matrix instructions can take them: bf16
-// with sums in f32; or i8 with sums in i32, which are exact and are then
-// converted to float or i8, or kept. Returns 0 otherwise.
-static int narrow_of(const dv_program *p, const dv_op *o,
-                     const dv_access *const at[])
-{
-    dv_dtype t = p->tensors[at[0]->tensor].dtype;
-    dv_dtype out = p->tensors[at[DV_OUT]->tensor].dtype;
-    dv_compute_type in = dv_op_compute(p, o);
-    int ends = dv_is_float(out) || out == DV_I8;
-    if (p->tensors[at[1]->tensor].dtype != t)
-        return 0;
-    return (t == DV_BF16 && in == DV_IN_F32) ||
-                   (t == DV_I8 && (in == DV_IN_F32 ? ends : in == DV_IN_I64))
-               ? (int)t
-               : 0;
-}
-
-static int fits_i32(const dv_program *p, const dv_access *a)
-{
-    dv_dtype t = p->tensors[a->tensor].dtype;
-    return t == DV_I32 || t == DV_I8;
-}
-
-// Builds the nest of an op, with one dimension per variable. A dimension's
-// field `off` holds the number of its variable. Returns 0 if the op is not a
-// sum of products that kernels can run.
-static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
+// Derives the nest of an op for the choice of an order. Returns 0 if the op is
+// not a sum of products that kernels can run.
+static int derive(dv_nest *n, const dv_program *p, const dv_op *o, int narrow)
 {
     const dv_access *at[DV_N_OPERANDS];
-    dv_compute_type compute = dv_op_compute(p, o);
-    *n = (dv_nest){.name = "sums",
-                   .dtype = dv_kernel_type(compute),
-                   .first = DV_PRIM_ZERO,
-                   .main = DV_PRIM_GEMM,
-                   .k_order = DV_K_APART};
-    if (!find_accesses(o, at))
+    if (!find_accesses(o, at) || !dv_nest_of_product(n, p, o, narrow, NULL))
         return 0;
-    n->narrow = (uint8_t)narrow_of(p, o, at);
-    for (int i = 0; i < 2; i++)
-        n->fixed |=
-            (uint8_t)((p->tensors[at[i]->tensor].is_const && !at[i]->has_border)
-                      << i);
-    for (int i = 0; i < DV_N_OPERANDS; i++)
-        if (n->dtype == DV_I32 && !fits_i32(p, at[i]))
-            return 0;
+    n->k_order = DV_K_APART;
     // If a factor has another type than the result, it is converted into a
     // copy, in which k (the summed dimension) need not be contiguous, so that
     // dot products are ruled out.
     for (int i = 0; i < 2; i++)
         if (p->tensors[at[i]->tensor].dtype != n->dtype)
             n->dot = DV_DOT_NEVER;
-    int64_t step[DV_N_OPERANDS][DV_MAX_VARS];
-    for (int i = 0; i < DV_N_OPERANDS; i++)
-        for (int v = 0; v < o->n_vars; v++) {
-            step[i][v] = dv_access_step(p, at[i], v);
-            if (step[i][v] == INT64_MAX)
-                return 0;
-        }
-    const int64_t *const steps[] = {step[0], step[1], step[2]};
-    return dv_sums_fill(n, o, steps) && dv_nest_check(n, NULL) == DV_OK;
+    return dv_nest_check(n, NULL) == DV_OK;
 }
 
 // Returns the length of the blocks into which k (the summed dimension) of a
@@ -382,7 +301,7 @@ dv_status dv_sums_choose(dv_sum_order *out, int *found, const dv_program *p,
                          .l2_bytes = machine->caches.l2,
                          .l3_bytes = machine->caches.l3};
     *out = (dv_sum_order){0};
-    *found = find_nest(&whole, p, &p->ops[op]);
+    *found = derive(&whole, p, &p->ops[op], 1);
     if (!*found)
         return DV_OK;
     if (whole.narrow && choose_pairs(&whole, machine, &n)) {
@@ -393,7 +312,8 @@ dv_status dv_sums_choose(dv_sum_order *out, int *found, const dv_program *p,
             return DV_OK;
         *out = (dv_sum_order){0};
     }
-    whole.narrow = 0;
+    if (whole.narrow)
+        derive(&whole, p, &p->ops[op], 0);
     dv_nest_copy(&n, &whole);
     dv_nest_join(&n, &o, NULL);
     if (dv_nest_is_gemm(&n, &n)) {

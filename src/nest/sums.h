@@ -63,12 +63,6 @@ dv_status dv_sums_choose(dv_sum_order *out, int *found, const dv_program *p,
 // worth it.
 int dv_sums_worth_gemm(const dv_program *p, const dv_op *o);
 const char *dv_sums_why_not_gemm(const dv_program *p, const dv_op *o);
-// Appends to an empty nest one dimension per variable of a product, untiled.
-// steps[i][v] is the stride of variable v in operand i; the field `off` of a
-// dimension becomes the number of its variable. Returns 0 if a stride is
-// negative or a variable has no type (c, m, n or k).
-int dv_sums_fill(dv_nest *n, const dv_op *o,
-                 const int64_t *const steps[DV_N_OPERANDS]);
 // Returns the summation order of an op that the plan schedules as a product;
 // NULL for other ops.
 const dv_sum_order *dv_sums_find(const dv_plan *plan, int32_t op);
