@@ -153,10 +153,8 @@ static void put_transposed_left(emitter *e)
 {
     int left = CB_TRANSPOSED, n = EMIT_TRANSPOSE_BATCH;
     P(PAD "tile_regs_acquire();\n" PAD "reconfig_data_format_srca(0);\n" PAD
-          "transpose_wh_init_short(0);\n" PAD
-          "for (uint32_t k = 0; k < kw; k++) {\n" PAD
-          "    cb_wait_front(0, 1);\n" PAD
-          "    transpose_wh_tile(0, 0, k);\n" PAD
+          "transpose_init(0);\n" PAD "for (uint32_t k = 0; k < kw; k++) {\n" PAD
+          "    cb_wait_front(0, 1);\n" PAD "    transpose_tile(0, 0, k);\n" PAD
           "    cb_pop_front(0, 1);\n" PAD "}\n" PAD "tile_regs_commit();\n" PAD
           "tile_regs_wait();\n" PAD "pack_reconfig_data_format(%d);\n" PAD
           "for (uint32_t k = 0; k < %d; k++) {\n" PAD
@@ -182,7 +180,7 @@ static void put_transposed_product(emitter *e, const emit_kernel *k)
     dv_emit_load(e, LAY_PLAIN, CB_SUMS, 0);
     P(PAD
       "cb_pop_front(%d, 1);\n" PAD "}\n" PAD "cb_wait_front(%d, %d);\n" PAD
-      "reconfig_data_format(1, %d);\n" PAD "mm_init_short(%d, 1, %d);\n" PAD
+      "reconfig_data_format(1, %d);\n" PAD "matmul_init(%d, 1, %d);\n" PAD
       "for (uint32_t k = 0; k < kw; k++) {\n" PAD
       "    cb_wait_front(1, 1);\n" PAD "    matmul_tiles(%d, 1, k, 0, 0);\n" PAD
       "    cb_pop_front(1, 1);\n" PAD "}\n" PAD "cb_pop_front(%d, %d);\n" PAD
@@ -195,7 +193,7 @@ static void put_transposed_product(emitter *e, const emit_kernel *k)
 static void put_sum(emitter *e, const emit_kernel *k)
 {
     P(PAD "tile_regs_acquire();\n" PAD "reconfig_data_format(1, 0);\n" PAD
-          "mm_init_short(0, 1, %d);\n" PAD
+          "matmul_init(0, 1, %d);\n" PAD
           "for (uint32_t k = k0; k < k1; k++) {\n" PAD
           "    cb_wait_front(0, 1);\n" PAD "    cb_wait_front(1, 1);\n" PAD
           "    matmul_tiles(0, 1, 0, 0, 0);\n" PAD
@@ -304,7 +302,7 @@ static void put_transposed_panel(emitter *e)
 {
     P("        for (uint32_t i = 0; i < block_m * block_k; i++) {\n" PAD
       "tile_regs_acquire();\n" PAD "reconfig_data_format_srca(0);\n" PAD
-      "transpose_wh_init_short(0);\n" PAD "transpose_wh_tile(0, i, 0);\n");
+      "transpose_init(0);\n" PAD "transpose_tile(0, i, 0);\n");
     put_pack(e, CB_TRANSPOSED);
     P("        }\n        cb_wait_front(%d, block_m * block_k);\n",
       (int)CB_TRANSPOSED);
@@ -341,7 +339,7 @@ static void put_blocks(emitter *e, const emit_kernel *k)
       (int)CB_PARTIAL);
     dv_emit_load(e, LAY_PLAIN, CB_PARTIAL, 0);
     P(PAD "cb_pop_front(%d, 1);\n" PAD "}\n" PAD
-          "reconfig_data_format(1, %d);\n" PAD "mm_init_short(%d, 1, %d);\n" PAD
+          "reconfig_data_format(1, %d);\n" PAD "matmul_init(%d, 1, %d);\n" PAD
           "for (uint32_t k = 0; k < kw; k++)\n" PAD
           "    matmul_tiles(%d, 1, t / w * block_k + k, k * block_n + t %% w, "
           "0);\n",
@@ -418,8 +416,8 @@ void dv_emit_compute(emitter *e, const emit_kernel *k)
     dv_emit_headers(e, k);
     P("\nvoid kernel_main() {\n");
     if (k->shape == EMIT_PRODUCT)
-        P("    mm_init(%d, 1, %d, %d);\n", left_of(k), (int)CB_OUT,
-          right_is_transposed(k));
+        P("    compute_kernel_hw_startup<SrcOrder::Reverse>(%d, 1, %d);\n",
+          left_of(k), (int)CB_OUT);
     else
         P("    unary_op_init_common(%d, %d);\n", k->n_in ? 0 : (int)CB_OUT,
           (int)CB_OUT);

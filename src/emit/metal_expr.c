@@ -39,13 +39,13 @@ static call call_of(dv_fn fn)
         [DV_FN_DIV] = BINARY("div"),
         [DV_FN_NEG] = UNARY("negative", "negative"),
         [DV_FN_EXP] = UNARY("exp", "exp"),
-        [DV_FN_LOG] = UNARY("log", "log"),
+        [DV_FN_LOG] = {"log", "compute_kernel_api"},
         [DV_FN_SQRT] = UNARY("sqrt", "sqrt"),
         [DV_FN_RSQRT] = UNARY("rsqrt", "rsqrt"),
-        [DV_FN_TANH] = UNARY("tanh", "tanh"),
+        [DV_FN_TANH] = {"tanh", "compute_kernel_api"},
         [DV_FN_ERF] = UNARY("erf", "erf_erfc"),
-        [DV_FN_SIGMOID] = UNARY("sigmoid", "sigmoid"),
-        [DV_FN_SILU] = UNARY("silu", "silu"),
+        [DV_FN_SIGMOID] = {"sigmoid", "compute_kernel_api"},
+        [DV_FN_SILU] = {"silu", "compute_kernel_api"},
         [DV_FN_GELU] = UNARY("gelu", "gelu"),
         [DV_FN_SIN] = UNARY("sin", "trigonometry"),
         [DV_FN_COS] = UNARY("cos", "trigonometry"),
@@ -59,7 +59,7 @@ static call call_of(dv_fn fn)
         [DV_FN_ACOSH] = UNARY("acosh", "trigonometry"),
         [DV_FN_ATANH] = UNARY("atanh", "trigonometry"),
         [DV_FN_RELU] = UNARY("relu", "relu"),
-        [DV_FN_ABS] = UNARY("abs", "abs"),
+        [DV_FN_ABS] = {"abs", "compute_kernel_api"},
         [DV_FN_MIN] = {"binary_min", "binary_max_min"},
         [DV_FN_MAX] = {"binary_max", "binary_max_min"},
         [DV_FN_SELECT] = UNARY("where", "where"),
@@ -89,19 +89,24 @@ static const char *form_of(dv_fn fn)
 void dv_emit_load(emitter *e, emit_layout lay, int cb, int reg)
 {
     static const char *const kinds[] = {"ROW", "COL", "SCALAR", "COL", "ROW"};
-    P(PAD "reconfig_data_format_srca(%d);\n", cb);
+    // Broadcasts read floats of 32 bits through source A, others through B.
+    if (lay >= LAY_ROW)
+        P(PAD "reconfig_data_format(%d, %d);\n", cb, cb);
+    else
+        P(PAD "reconfig_data_format_srca(%d);\n", cb);
     if (lay == LAY_PLAIN)
         P(PAD "copy_tile_to_dst_init_short(%d);\n" PAD
               "copy_tile(%d, 0, %d);\n",
           cb, cb, reg);
     else if (lay == LAY_TRANSPOSED)
-        P(PAD "transpose_wh_init_short(%d);\n" PAD
-              "transpose_wh_tile(%d, 0, %d);\n",
-          cb, cb, reg);
+        P(PAD "transpose_init(%d);\n" PAD "transpose_tile(%d, 0, %d);\n", cb,
+          cb, reg);
     else
-        P(PAD "unary_bcast_init<BroadcastType::%s>(%d, %d);\n" PAD
-              "unary_bcast<BroadcastType::%s>(%d, 0, %d);\n",
-          kinds[lay - LAY_ROW], cb, (int)CB_OUT, kinds[lay - LAY_ROW], cb, reg);
+        P(PAD "unary_bcast_init<BroadcastType::%s>(%d);\n" PAD
+              "unary_bcast<BroadcastType::%s>(%d, 0, %d);\n" PAD
+              "unary_bcast_uninit<BroadcastType::%s>(%d);\n",
+          kinds[lay - LAY_ROW], cb, kinds[lay - LAY_ROW], cb, reg,
+          kinds[lay - LAY_ROW], cb);
 }
 
 static void put_fill(emitter *e, double v, int reg)
@@ -215,7 +220,7 @@ void dv_emit_headers(emitter *e, const emit_kernel *k)
         put_header(e, "eltwise_unary/negative");
     }
     put_header(e, "bcast");
-    put_header(e, "transpose_wh");
+    put_header(e, "transpose");
     put_header(e, "eltwise_unary/where");
     put_headers_of(e, k->op->body);
 }

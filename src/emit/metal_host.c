@@ -429,10 +429,11 @@ static dv_status put_cores(emitter *e, const dv_group_grid *g)
         xy[i] = (dv_xy){(int32_t)g->ranges[i].x, (int32_t)g->ranges[i].y};
     int ok = xy && dv_rects_of(&rects, &set, xy, g->n_ranges, 0, &arena);
     if (ok) {
-        P("    const CoreRangeSet cores(std::vector<CoreRange>{");
+        P("    const tt_metal::CoreRangeSet "
+          "cores(std::vector<tt_metal::CoreRange>{");
         for (int32_t i = 0; i < rects.n; i++)
-            P("%sCoreRange({%d, %d}, {%d, %d})", i ? ", " : "", rects.at[i].x0,
-              rects.at[i].y0, rects.at[i].x1, rects.at[i].y1);
+            P("%stt_metal::CoreRange({%d, %d}, {%d, %d})", i ? ", " : "",
+              rects.at[i].x0, rects.at[i].y0, rects.at[i].x1, rects.at[i].y1);
         P("});\n");
     }
     dv_arena_free(&arena);
@@ -454,7 +455,7 @@ static dv_status put_group(emitter *e, const emit_kernel *k)
     put_kernel(e, k, "writer", 1);
     P("    auto compute = CreateKernel(program, KERNEL_DIR \"compute_%d.cpp\", "
       "cores,\n"
-      "        ComputeConfig{.math_fidelity = MathFidelity::HiFi4, "
+      "        ComputeConfig{.math_fidelity = tt_metal::MathFidelity::HiFi4, "
       ".fp32_dest_acc_en = true, .dst_full_sync_en = %s});\n",
       (int)k->g->group, k->full_sync ? "true" : "false");
     put_args(e, k);

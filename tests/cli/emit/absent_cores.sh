@@ -18,7 +18,7 @@ inputs() {
 # The target lacks a row of cores; the others are two rectangles.
 inputs
 kernels 'a row' 8x8:0,3-7,3 same 'a b c' -t "$row"
-grep -q 'CoreRange({0, 0}, {7, 2}), CoreRange({0, 4}, {7, 7})' p$n/host.cpp || complain 'not the cores above and below'
+grep -q 'CoreRange({0, 0}, {7, 2}), tt_metal::CoreRange({0, 4}, {7, 7})' p$n/host.cpp || complain 'not the cores above and below'
 # Panels are shared only within rectangles without holes.
 # 8x9 tiles in an order of one's own
 inputs

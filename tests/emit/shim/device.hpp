@@ -272,12 +272,16 @@ inline void pack_tile(uint32_t r, uint32_t cb) {
 
 // -- Products
 
-inline void mm_init_short(uint32_t a, uint32_t b, uint32_t swapped) {
+inline void matmul_init(uint32_t a, uint32_t b, uint32_t swapped) {
     set_up(swapped ? "mm swapped" : "mm", static_cast<int>(b), static_cast<int>(a));
 }
-inline void mm_init(uint32_t a, uint32_t b, uint32_t, uint32_t swapped) {
-    reconfig_data_format(b, a);
-    mm_init_short(a, b, swapped);
+enum class SrcOrder { Regular, Reverse };
+template <SrcOrder O = SrcOrder::Regular>
+void compute_kernel_hw_startup(uint32_t a, uint32_t b, uint32_t) {
+    if (O == SrcOrder::Reverse)
+        reconfig_data_format(b, a);
+    else
+        reconfig_data_format(a, b);
 }
 inline void unary_op_init_common(uint32_t a, uint32_t) { reconfig_data_format(a, a); }
 
@@ -302,8 +306,8 @@ inline void copy_tile(uint32_t cb, uint32_t tile, uint32_t r) {
     must_be("copy", static_cast<int>(cb));
     unpack(cb, tile, reg(r));
 }
-inline void transpose_wh_init_short(uint32_t cb) { set_up("transpose", static_cast<int>(cb)); }
-inline void transpose_wh_tile(uint32_t cb, uint32_t tile, uint32_t r) {
+inline void transpose_init(uint32_t cb) { set_up("transpose", static_cast<int>(cb)); }
+inline void transpose_tile(uint32_t cb, uint32_t tile, uint32_t r) {
     float x[1024];
     must_be("transpose", static_cast<int>(cb));
     unpack(cb, tile, x);
@@ -314,12 +318,20 @@ inline void transpose_wh_tile(uint32_t cb, uint32_t tile, uint32_t r) {
 }
 enum class BroadcastType { NONE, COL, ROW, SCALAR };
 template <BroadcastType T>
-void unary_bcast_init(uint32_t cb, uint32_t) { set_up("bcast", static_cast<int>(cb), static_cast<int>(T)); }
+void unary_bcast_init(uint32_t cb) {
+    if (shim::here.on->source_b != static_cast<int>(cb))
+        shim::die("a second source of another buffer", shim::here.on->source_b, cb);
+    set_up("bcast", static_cast<int>(cb), -2 - static_cast<int>(T));
+}
+template <BroadcastType T>
+void unary_bcast_uninit(uint32_t cb) {
+    must_be("bcast", static_cast<int>(cb), -2 - static_cast<int>(T));
+    set_up("", -1);
+}
 template <BroadcastType T>
 void unary_bcast(uint32_t cb, uint32_t tile, uint32_t r) {
     float x[1024];
-    shim::here.on->source_b = -1;
-    must_be("bcast", static_cast<int>(cb), static_cast<int>(T));
+    must_be("bcast", static_cast<int>(cb), -2 - static_cast<int>(T));
     unpack(cb, tile, x);
     float* d = reg(r);
     for (int i = 0; i < 32; i++)

@@ -6,7 +6,6 @@
 #include "machine.hpp"
 
 enum class DataFormat { Float32, Float16, Float16_b };
-enum class MathFidelity { LoFi, HiFi2, HiFi3, HiFi4 };
 
 namespace tt {
 
@@ -29,6 +28,8 @@ std::vector<T> reorder(const std::vector<T>& x, uint32_t rows, uint32_t cols, bo
 }
 
 namespace tt_metal {
+
+enum class MathFidelity { LoFi, HiFi2, HiFi3, HiFi4 };
 
 struct CoreCoord {
     size_t x, y;
