@@ -116,10 +116,10 @@ enum { EXPENSIVE = 100 };
 
 // Returns the number of operations of an expression, or EXPENSIVE, which is
 // more than is ever inlined, if one of them is slow or would be rounded
-// differently if it were inlined into another op: a division by a
-// loop-invariant value becomes a multiplication by the reciprocal. Values of
-// variables are not inlined either, because the other op numbers its variables
-// differently.
+// differently if it were inlined into another op: which divisions become
+// multiplications by the reciprocal depends on the rows of the result. Values
+// of variables are not inlined either, because the other op numbers its
+// variables differently.
 static int cost_of(const dv_expr *e)
 {
     int n = e->kind == DV_EXPR_APPLY;
@@ -542,19 +542,6 @@ static int set_operands(maker *m, statement *s, const dv_vec_op_kernel *look,
     return 1;
 }
 
-// Returns 1 if e divides by a value that is the same for all values of `var`. A
-// kernel that loops over `var` then multiplies by the reciprocal.
-static int divides_by_invariant(const dv_op *o, const dv_expr *e, int var)
-{
-    if (dv_expr_applies(e, DV_FN_DIV) && e->arg[1]->kind != DV_EXPR_CONST &&
-        !(dv_expr_free_vars(o, e->arg[1]) >> var & 1))
-        return 1;
-    for (int i = 0; i < e->n_args; i++)
-        if (divides_by_invariant(o, e->arg[i], var))
-            return 1;
-    return 0;
-}
-
 // Prepares an op as a statement that runs row by row. *ok is 0 if the op has
 // more than one loop within a row or no kernel.
 static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
@@ -588,11 +575,7 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
     dv_vec_op_describe(v, &s->loops);
     int once = look.inner == s->row;
     // If `once` is set, the kernel's loop runs over rows, so each row has one
-    // element and would be a call of its own. It would then divide instead of
-    // multiplying by a reciprocal, and round differently than when it runs
-    // alone.
-    if (once && divides_by_invariant(o, o->body, look.inner))
-        return DV_OK;
+    // element.
     if (!once && has_var(&s->rows, look.inner))
         return DV_OK;
     if (look.reduce == DV_VEC_OUTER || look.reduce == DV_VEC_BOTH ||

@@ -107,6 +107,7 @@ typedef struct maker {
     // By read: the operand that loads it as an integer, in a kernel that
     // computes in f32.
     uint16_t *whole_operand;
+    int in_reducer; // Is the operand of the reducer being translated?
     // The nodes of variables as values, of which operand first_index + i has
     // number i.
     const dv_expr **indices;
@@ -169,6 +170,37 @@ static uint16_t index_node(maker *m, const dv_expr *e, int whole)
                          .value = fmax(fabs((double)lo), fabs((double)hi))});
 }
 
+// Returns the variable along which rows of the result run: that of its last dim
+// with the smallest step; -1: the result has no rows.
+static int row_var(const dv_access *to, int n_vars)
+{
+    int best = -1;
+    for (int d = to->n_dims - 1; d >= 0 && best < 0; d--) {
+        const dv_index *x = &to->index[d];
+        if (x->via >= 0)
+            return -1;
+        for (int v = 0; v < n_vars; v++)
+            if (x->coef[v] &&
+                (best < 0 || llabs(x->coef[v]) < llabs(x->coef[best])))
+                best = v;
+    }
+    return best;
+}
+
+// Returns 1 if a kernel multiplies by the reciprocal of a divisor: if the
+// divisor is the same for a whole row of the result. That depends on the op
+// alone, so that a result has the same bits in all loops and on all teams.
+// Divisions by numbers stay divisions, because numbers are mostly counts, and
+// so do those in the operand of a reducer, whose rows may be others.
+static int is_share(const maker *m, const dv_expr *e)
+{
+    const dv_op *op = m->how->op;
+    int row = row_var(&op->write, op->n_vars);
+    return dv_expr_applies(e, DV_FN_DIV) && !m->in_reducer && row >= 0 &&
+           e->arg[1]->kind != DV_EXPR_CONST &&
+           !(dv_expr_free_vars(op, e->arg[1]) >> row & 1);
+}
+
 // Unrolls a reduction over the points of a window. Sums start at +0, as in
 // reduction loops, so that a sum of -0 is +0.
 static uint16_t steps_of(maker *m, const dv_expr *reduce, uint16_t all)
@@ -178,11 +210,13 @@ static uint16_t steps_of(maker *m, const dv_expr *reduce, uint16_t all)
         n.arg[0] = add(m, (dv_vec_node){.kind = DV_VEC_CONST});
         all = add(m, n);
     }
+    m->in_reducer = 1;
     for (m->point = 1; m->point < m->points; m->point++) {
         n.arg[0] = all;
         n.arg[1] = node_of(m, reduce->arg[0], 0);
         all = add(m, n);
     }
+    m->in_reducer = 0;
     m->point = 0;
     return all;
 }
@@ -193,10 +227,12 @@ static uint16_t node_of(maker *m, const dv_expr *e, int whole)
     dv_vec_node n = {0};
     if (m->failed || m->too_much)
         return 0;
+    m->in_reducer |= e->kind == DV_EXPR_REDUCE;
     for (int i = 0; i < e->n_args; i++)
         n.arg[i] =
             node_of(m, e->arg[i],
                     has_whole_arg((dv_dtype)m->shape.compute, e, i, whole));
+    m->in_reducer &= e->kind != DV_EXPR_REDUCE;
     switch ((dv_expr_kind)e->kind) {
     case DV_EXPR_CONST:
         n.kind = whole ? DV_VEC_WHOLE_CONST : DV_VEC_CONST;
@@ -211,8 +247,10 @@ static uint16_t node_of(maker *m, const dv_expr *e, int whole)
     case DV_EXPR_INDEX:
         return index_node(m, e, whole);
     case DV_EXPR_APPLY:
-        n.kind = whole ? DV_VEC_WHOLE : DV_VEC_APPLY;
-        n.fn = e->fn;
+        n.kind = is_share(m, e) ? DV_VEC_SHARE
+                 : whole        ? DV_VEC_WHOLE
+                                : DV_VEC_APPLY;
+        n.fn = n.kind == DV_VEC_SHARE ? 0 : e->fn;
         return add(m, n);
     case DV_EXPR_REDUCE:
         break;

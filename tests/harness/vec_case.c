@@ -107,6 +107,9 @@ static double node(const vec_problem *q, int i, int64_t r, int64_t c,
         case DV_VEC_REDUCED:
             value[k] = acc;
             break;
+        case DV_VEC_SHARE:
+            value[k] = rounded(q, value[n->arg[0]] / value[n->arg[1]]);
+            break;
         case DV_VEC_STEP:
             value[k] =
                 rounded(q, dv_reducer_step((dv_reducer)q->s.reducer,

@@ -273,6 +273,8 @@ static int32_t one_node(dv_vec_build *b, int32_t node)
         return add(b, (dv_vec_value){.op = DV_V_REDUCED,
                                      .section = DV_SECTION_EPILOGUE,
                                      .imm = b->number});
+    case DV_VEC_SHARE:
+        return dv_vec_share(b, b->value_of[n->arg[0]], b->value_of[n->arg[1]]);
     case DV_VEC_STEP:
         return step(b, b->value_of[n->arg[0]], b->value_of[n->arg[1]]);
     case DV_VEC_WHOLE_CONST:
@@ -296,10 +298,10 @@ static int32_t value_of(dv_vec_build *b, int32_t root, int32_t *stack)
         int32_t node = stack[n - 1], wait = -1;
         const dv_vec_node *at = &b->shape->nodes[node];
         int applies = at->kind == DV_VEC_APPLY || at->kind == DV_VEC_WHOLE;
-        int args = applies                    ? dv_fn_get((dv_fn)at->fn)->n_args
-                   : at->kind == DV_VEC_STEP  ? 2
-                   : at->kind == DV_VEC_FLOAT ? 1
-                                              : 0;
+        int args = applies ? dv_fn_get((dv_fn)at->fn)->n_args
+                   : at->kind == DV_VEC_STEP || at->kind == DV_VEC_SHARE ? 2
+                   : at->kind == DV_VEC_FLOAT                            ? 1
+                                                                         : 0;
         for (int i = args - 1; i >= 0; i--)
             if (b->value_of[at->arg[i]] < 0)
                 wait = at->arg[i];

@@ -28,24 +28,22 @@ static int may_multiply(const dv_vec_build *b)
     return b->in == DV_SECTION_EPILOGUE || !b->shape->reduce;
 }
 
-// Emits x / y. Division by a loaded loop-invariant value becomes multiplication
-// by its reciprocal, which rounds once more: the error is within 1.5 units in
-// the last place. Both are first scaled closer to 1 if the reciprocal would be
-// out of range or denormal. Division by a constant such as 41 stays a division,
-// because constants are mostly counts and results should be exact. x / 64
-// becomes x * (1 / 64), which is exact and faster.
+// Emits x / y. x / 64 becomes x * (1 / 64), which is exact and faster.
 static int32_t divide(dv_vec_build *b, const int32_t *args)
 {
     int32_t x = args[0], y = args[1];
-    double far = b->is64 ? 0x1p512 : 0x1p64;
     double once_y = b->failed ? 0 : exact_reciprocal(b, y);
     if (once_y != 0 && may_multiply(b))
         return dv_vec_put(b, DV_V_FMUL, x, dv_vec_float(b, once_y), 0);
-    if (b->failed || b->in == DV_SECTION_EPILOGUE ||
-        b->vals[y].section == DV_SECTION_CONST ||
-        b->vals[y].section > DV_SECTION_HOIST ||
-        b->vals[x].section <= DV_SECTION_HOIST)
-        return dv_vec_put(b, DV_V_FDIV, x, y, 0);
+    return dv_vec_put(b, DV_V_FDIV, x, y, 0);
+}
+
+// Both factors are first scaled closer to 1 if the reciprocal would be out of
+// range or denormal. Whether an element is divided or multiplied must not
+// depend on the loops, so that the same is done if y is not loop-invariant.
+int32_t dv_vec_share(dv_vec_build *b, int32_t x, int32_t y)
+{
+    double far = b->is64 ? 0x1p512 : 0x1p64;
     int32_t size = dv_vec_put(b, DV_V_FABS, y, 0, 0), one = dv_vec_float(b, 1);
     int32_t large = dv_vec_put(b, DV_V_FLT, dv_vec_float(b, far), size, 0);
     int32_t small = dv_vec_put(b, DV_V_FLT, size, dv_vec_float(b, 1 / far), 0);

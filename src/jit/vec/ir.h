@@ -182,6 +182,8 @@ uint64_t dv_vec_lane(const dv_vec_build *b, double value);
 // If this is a fast body (a loop body for small arguments): makes it valid for
 // |x| up to `most` only and returns 1. Otherwise returns 0.
 int dv_vec_guard(dv_vec_build *b, int32_t x, double most);
+// Emits x times the reciprocal of y (DV_VEC_SHARE).
+int32_t dv_vec_share(dv_vec_build *b, int32_t x, int32_t y);
 // Emits a function of the values x that is no comparison and not select.
 int32_t dv_vec_apply(dv_vec_build *b, dv_fn fn, const int32_t *x, int whole);
 

@@ -110,6 +110,10 @@ static dv_status check_node(const dv_vec_shape *s, int i, dv_diag *diag)
     case DV_VEC_REDUCED:
         ok = s->reduce != DV_VEC_EACH && s->reduce != DV_VEC_ONCE;
         break;
+    case DV_VEC_SHARE:
+        ok = n->arg[0] < i && n->arg[1] < i && s->compute != DV_I32 &&
+             !dv_vec_is_whole(s, n->arg[0]) && !dv_vec_is_whole(s, n->arg[1]);
+        break;
     case DV_VEC_STEP:
         ok = n->arg[0] < i && n->arg[1] < i;
         break;
@@ -330,6 +334,8 @@ void dv_vec_name(const uint64_t *key, char *out, size_t size)
             memcpy(&n, node, sizeof n);
             if (n.kind == DV_VEC_APPLY)
                 dv_put(&t, "_%s", dv_fn_get((dv_fn)n.fn)->text);
+            if (n.kind == DV_VEC_SHARE)
+                dv_put(&t, "_share");
         }
         key = node;
     }

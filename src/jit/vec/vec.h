@@ -57,6 +57,10 @@ typedef enum dv_vec_kind {
     DV_VEC_CONST,   // the constant `value`
     DV_VEC_APPLY,   // fn applied to earlier nodes
     DV_VEC_REDUCED, // the result of reducing node `value`
+    // Node arg[0] times the reciprocal of node arg[1]: a quotient with an error
+    // of up to 1.5 units in the last place, fast where the divisor is the same
+    // for a whole row.
+    DV_VEC_SHARE,
     // One step of the reducer (such as an addition) on nodes arg[0] and arg[1].
     DV_VEC_STEP,
     // In kernels that compute in f32 some nodes are in lanes of 32-bit

@@ -580,7 +580,7 @@ static dv_vec_fn quotient(dv_dtype t)
                            {.inner = 1, .dtype = (uint8_t)t}};
     dv_vec_node n[3] = {{.kind = DV_VEC_LOAD},
                         {.kind = DV_VEC_LOAD, .arg = {1}},
-                        {.kind = DV_VEC_APPLY, .fn = DV_FN_DIV, .arg = {0, 1}}};
+                        {.kind = DV_VEC_SHARE, .arg = {0, 1}}};
     dv_vec_shape s = {.operands = o,
                       .nodes = n,
                       .n_operands = 3,
