@@ -121,14 +121,14 @@ static dv_rank_exec *member_for(const grid *g, int no_overlap, dv_diag *diag)
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.grid = rows; // as the other one
     o.rank = g->rank;
-    dv_rank_exec_options how = DV_RANK_EXEC_OPTIONS_INIT;
-    how.threads = 1;
-    how.no_overlap = no_overlap;
+    dv_rank_exec_options options = DV_RANK_EXEC_OPTIONS_INIT;
+    options.threads = 1;
+    options.no_overlap = no_overlap;
     if (!dv_program_parse(&p, text, sizeof text - 1, "stencil", params, 2,
                           diag) &&
         !dv_target_load(&t, "host", diag) &&
         !dv_plan_create(&plan, p, t, &o, diag))
-        dv_rank_exec_create(&m, plan, NULL, &how, diag);
+        dv_rank_exec_create(&m, plan, NULL, &options, diag);
     return m;
 }
 

@@ -25,12 +25,12 @@ static dv_status run(job *j, dv_diag *diag)
 {
     static const int64_t shape[] = {M, N};
     dv_strides strides = {"x", j->strides};
-    dv_exec_options how = DV_EXEC_OPTIONS_INIT;
+    dv_exec_options options = DV_EXEC_OPTIONS_INIT;
     dv_operand x = DV_OPERAND_INIT, y = DV_OPERAND_INIT;
     dv_exec *exec = NULL;
     dv_run *r = NULL;
-    how.strides = &strides;
-    how.n_strides = 1;
+    options.strides = &strides;
+    options.n_strides = 1;
     x.name = "x";
     x.n_dims = 2;
     x.shape = shape;
@@ -40,7 +40,7 @@ static dv_status run(job *j, dv_diag *diag)
     y.n_dims = 1;
     y.shape = shape;
     y.data = j->y;
-    dv_status st = dv_exec_create_with(&exec, j->plan, &how, diag);
+    dv_status st = dv_exec_create_with(&exec, j->plan, &options, diag);
     if (st == DV_OK)
         st = dv_run_create(&r, exec, NULL, diag);
     if (st == DV_OK)

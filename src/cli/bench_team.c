@@ -44,7 +44,7 @@ static void fill_inputs(side *s)
     }
 }
 
-static dv_status get_ready(side *s, const dv_rank_options *how)
+static dv_status get_ready(side *s, const dv_rank_options *options)
 {
     const cli_bench_job *j = s->j;
     size_t bytes = CLI_BENCH_MAX_RUNS * sizeof(double);
@@ -53,7 +53,7 @@ static dv_status get_ready(side *s, const dv_rank_options *how)
     s->slowest = malloc(bytes);
     if (!s->total || !s->exchange || !s->slowest)
         return dv_nomem(s->trouble);
-    DV_TRY(dv_rank_create(&s->rank, j->l.plan, s->comm, how, s->trouble));
+    DV_TRY(dv_rank_create(&s->rank, j->l.plan, s->comm, options, s->trouble));
     fill_inputs(s);
     return DV_OK;
 }
@@ -234,11 +234,11 @@ static dv_status prepare(side *s, const char *path, const cli_plan_args *args,
                          const cli_params *params)
 {
     cli_bench_job *j = s->j;
-    dv_rank_options how = {.threads = (int32_t)args->options.threads};
+    dv_rank_options options = {.threads = (int32_t)args->options.threads};
     DV_TRY(cli_load_plan(path, args, params, &j->l, s->trouble));
     DV_TRY(cli_bench_count(j, s->trouble));
     DV_TRY(get_results(j, s->comm->size, s->trouble));
-    return get_ready(s, &how);
+    return get_ready(s, &options);
 }
 
 dv_status cli_bench_processes(cli_bench_job *j, const char *path,
@@ -268,10 +268,10 @@ typedef struct local_team {
 static dv_status as_thread(void *user, dv_team_link *p, dv_diag *diag)
 {
     const local_team *t = user;
-    dv_rank_options how = {.threads = (int32_t)t->args->options.threads};
+    dv_rank_options options = {.threads = (int32_t)t->args->options.threads};
     side s = {
         .j = t->j, .comm = p->comm, .trouble = dv_diag_create(), .diag = diag};
-    dv_status st = measure(&s, get_ready(&s, &how));
+    dv_status st = measure(&s, get_ready(&s, &options));
     release(&s);
     return st;
 }

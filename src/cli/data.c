@@ -130,11 +130,11 @@ dv_status cli_npy_header(const char *path, dv_npy_header *out, dv_diag *diag)
     return dv_npy_parse(head, src.len, out, &src, diag);
 }
 
-int cli_verify_options(const cli_command *c, const char *text,
-                       cli_verify_how *out)
+int cli_parse_verify(const cli_command *c, const char *text,
+                     cli_verify_options *out)
 {
     char *end;
-    *out = (cli_verify_how){.budget_s = 5};
+    *out = (cli_verify_options){.budget_s = 5};
     if (!text || !*text)
         return -1;
     out->full = !strcmp(text, "full");
@@ -146,10 +146,11 @@ int cli_verify_options(const cli_command *c, const char *text,
                : -1;
 }
 
-int cli_verify_is_full(const cli_verify_how *how, const dv_program *source,
-                       const dv_plan *plan)
+int cli_verify_is_full(const cli_verify_options *options,
+                       const dv_program *source, const dv_plan *plan)
 {
-    return how->full || dv_verify_seconds(source, plan) <= how->budget_s;
+    return options->full ||
+           dv_verify_seconds(source, plan) <= options->budget_s;
 }
 
 // Prints a note on standard error if comparing all elements will take long.
@@ -164,16 +165,17 @@ static void announce(const dv_program *source, const dv_plan *plan)
                 seconds);
 }
 
-dv_status cli_verify(dv_verdict *out, const cli_verify_how *how, int64_t seed,
-                     const dv_program *source, const dv_plan *plan,
-                     void *const *before, void *const *after, void *const *kept,
-                     dv_arena *arena, dv_diag *diag)
+dv_status cli_verify(dv_verdict *out, const cli_verify_options *options,
+                     int64_t seed, const dv_program *source,
+                     const dv_plan *plan, void *const *before,
+                     void *const *after, void *const *kept, dv_arena *arena,
+                     dv_diag *diag)
 {
     cli_progress progress;
-    dv_sample_how samples = {how->budget_s, kept, (uint64_t)seed,
-                             cli_progress_step, &progress};
+    dv_sample_options samples = {options->budget_s, kept, (uint64_t)seed,
+                                 cli_progress_step, &progress};
     dv_status st;
-    if (cli_verify_is_full(how, source, plan)) {
+    if (cli_verify_is_full(options, source, plan)) {
         announce(source, plan);
         cli_progress_begin(&progress, "verifying");
         st = dv_verify(out, source, plan, before, after, cli_progress_step,

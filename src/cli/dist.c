@@ -353,7 +353,7 @@ static dv_box box_at(const int64_t *v, int n_dims)
 // with a line for each field. Fields that get no numbers are omitted.
 
 // Returns the end of a type in the format by which an answer is printed.
-static const char *behind(const char *type)
+static const char *after_type(const char *type)
 {
     type += strspn(type, "*+");
     if (*type == '{' || *type == '<')
@@ -385,7 +385,7 @@ static void feed(call *c, int64_t v, const double *real)
         snprintf(key, sizeof key, "%.*s", (int)n, type);
         type += type[n] == '.' ? n + 2 : n;
         type += *type == ':';
-        l->at = behind(type) + (*behind(type) == ' ');
+        l->at = after_type(type) + (*after_type(type) == ' ');
     }
     l->n++;
     if (l->kind == '[' && !real && v == (*type == '*' ? LAST : END)) {

@@ -20,7 +20,7 @@ typedef struct job {
     const char *random;
     cli_list in;
     int print, path, json, verify, time;
-    cli_verify_how verify_how;
+    cli_verify_options verify_options;
     int order; // a dv_path_search, counted from 1; 0: not given
     int64_t max_elems, seed;
     double low, high;
@@ -300,7 +300,7 @@ static dv_status get_data(job *j)
     if (plan)
         DV_TRY(cli_check_memory(
             plan->ops,
-            j->verify && cli_verify_is_full(&j->verify_how,
+            j->verify && cli_verify_is_full(&j->verify_options,
                                             dv_einsum_program(j->exec), plan),
             j->diag));
     for (int i = 0; i < j->n_in; i++) {
@@ -359,7 +359,7 @@ static dv_status verify(job *j)
     after[dv_program_find(plan->ops, "y")] = j->result_data;
     dv_status st = make_source(j, &source);
     if (st == DV_OK)
-        st = cli_verify(&j->verdict, &j->verify_how, j->seed,
+        st = cli_verify(&j->verdict, &j->verify_options, j->seed,
                         source ? source : dv_einsum_program(j->exec), plan,
                         before, after, NULL, &j->arena, j->diag);
     dv_program_destroy(source);
@@ -549,7 +549,7 @@ int cli_einsum(const cli_command *c, int argc, char **argv)
                          DV_MAX_OPERANDS + 1);
     j.verify = verify != NULL;
     if (code < 0)
-        code = cli_verify_options(c, verify, &j.verify_how);
+        code = cli_parse_verify(c, verify, &j.verify_options);
     if (code < 0 && j.random)
         code = cli_range(c, j.random, &j.low, &j.high);
     if (code < 0 && j.out && !strcmp(j.out, "-"))

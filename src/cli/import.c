@@ -61,11 +61,11 @@ int cli_import(const cli_command *c, int argc, char **argv)
         return code;
     if (n_files != 1 || !dir)
         return cli_usage(c, "a model and a folder (-o DIR) are needed");
-    dv_onnx_options how = DV_ONNX_OPTIONS_INIT;
-    how.params = params.params;
-    how.n_params = params.n;
+    dv_onnx_options import = DV_ONNX_OPTIONS_INIT;
+    import.params = params.params;
+    import.n_params = params.n;
     dv_diag *diag = dv_diag_create();
-    code = dv_onnx_write(files[0], &how, dir, diag) ? cli_fail(diag) : 0;
+    code = dv_onnx_write(files[0], &import, dir, diag) ? cli_fail(diag) : 0;
     dv_diag_destroy(diag);
     return code;
 }

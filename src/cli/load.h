@@ -85,27 +85,28 @@ int cli_range(const cli_command *c, const char *text, double *low,
 // cli_result_text returns the number of NaNs.
 void cli_result_json(dv_json *w, const dv_tensor *t, const void *data);
 int64_t cli_result_text(const dv_tensor *t, const void *data);
-// What --verify asks for, from its value (data.c). cli_verify_options fills it
+// What --verify asks for, from its value (data.c). cli_parse_verify fills it
 // and returns -1 to continue, or an exit code.
-typedef struct cli_verify_how {
+typedef struct cli_verify_options {
     int full; // 1: compare all elements, however long that takes
     // Compare only samples, for this time, if comparing all elements takes
     // longer.
     double budget_s;
-} cli_verify_how;
-int cli_verify_options(const cli_command *c, const char *text,
-                       cli_verify_how *out);
+} cli_verify_options;
+int cli_parse_verify(const cli_command *c, const char *text,
+                     cli_verify_options *out);
 // Returns whether all elements are compared.
-int cli_verify_is_full(const cli_verify_how *how, const dv_program *source,
-                       const dv_plan *plan);
+int cli_verify_is_full(const cli_verify_options *options,
+                       const dv_program *source, const dv_plan *plan);
 // Compares a run with the oracle (the reference evaluation). `before` and
 // `after` are the arguments of dv_verify_samples: inputs before the run,
 // tensors after it; `after` may have more tensors than the outputs. `kept` is
 // what dv_keep_round kept; NULL: nothing.
-dv_status cli_verify(dv_verdict *out, const cli_verify_how *how, int64_t seed,
-                     const dv_program *source, const dv_plan *plan,
-                     void *const *before, void *const *after, void *const *kept,
-                     dv_arena *arena, dv_diag *diag);
+dv_status cli_verify(dv_verdict *out, const cli_verify_options *options,
+                     int64_t seed, const dv_program *source,
+                     const dv_plan *plan, void *const *before,
+                     void *const *after, void *const *kept, dv_arena *arena,
+                     dv_diag *diag);
 // Prints the verdict of --verify.
 void cli_verdict_text(const dv_verdict *v);
 void cli_verdict_json(dv_json *w, const dv_verdict *v);

@@ -205,7 +205,7 @@ static dv_status optimise(job *j, dv_diag *diag)
     return st;
 }
 
-static cli_nest_options how_of(const job *j)
+static cli_nest_options options_of(const job *j)
 {
     return (cli_nest_options){(int32_t)j->a.threads, j->a.verify, j->a.time,
                               j->packs};
@@ -213,16 +213,16 @@ static cli_nest_options how_of(const job *j)
 
 static dv_status run(job *j, dv_diag *diag)
 {
-    cli_nest_options how = how_of(j);
-    return cli_nest_run(&j->r, &j->nest, &how, diag);
+    cli_nest_options options = options_of(j);
+    return cli_nest_run(&j->r, &j->nest, &options, diag);
 }
 
 // Prints what runs the nest, which its loops do not show.
 static void explain(const job *j, dv_text *out)
 {
-    cli_nest_options how = how_of(j);
+    cli_nest_options options = options_of(j);
     dv_put(out, "# ");
-    cli_nest_describe(out, &j->nest, &how);
+    cli_nest_describe(out, &j->nest, &options);
     dv_put(out, "\n");
 }
 
@@ -239,7 +239,7 @@ static char *as_text(const job *j)
                ", ran in %.2g s\n",
                j->r.n_out, j->r.sum, j->r.hash, j->r.seconds);
     if (j->a.time)
-        dv_put(&out, "# %s: %.4g s, %.1f GFLOP/s\n", j->r.how, j->r.seconds,
+        dv_put(&out, "# %s: %.4g s, %.1f GFLOP/s\n", j->r.engine, j->r.seconds,
                cli_nest_gflops(&j->nest, j->r.seconds));
     if (j->a.verify && j->r.n_checked)
         dv_put(&out, "# %" PRId64 " elements as the oracle has them\n",
@@ -324,7 +324,7 @@ static char *as_json(const job *j)
         DV_JSON_OBJECT(&w, "run", DV_F("elements", j->r.n_out),
                        DV_F("sum", j->r.sum), DV_F("hash", hash),
                        DV_F("seconds", j->r.seconds),
-                       DV_F_WHEN(j->a.time, DV_F("how", j->r.how)),
+                       DV_F_WHEN(j->a.time, DV_F("how", j->r.engine)),
                        DV_F_WHEN(j->a.verify, DV_F("checked", j->r.n_checked)));
     }
     dv_json_close(&w);

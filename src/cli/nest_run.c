@@ -14,7 +14,7 @@
 
 typedef struct job {
     const dv_nest *n;
-    const cli_nest_options *how;
+    const cli_nest_options *options;
     cli_nest_result *r;
     // Allocated data of each operand, or NULL; owned.
     void *data[DV_MAX_OPERANDS];
@@ -96,7 +96,7 @@ enum { REPEATS = 9 };
 static dv_status run_kernels(job *j, dv_contract *c, dv_diag *diag)
 {
     double t[REPEATS];
-    int n = j->how->time ? REPEATS : 1;
+    int n = j->options->time ? REPEATS : 1;
     for (int i = 0; i < n; i++) {
         memcpy(j->data[DV_OUT], j->work[0], bytes_of_out(j->n));
         double begin = dv_clock_s();
@@ -106,7 +106,7 @@ static dv_status run_kernels(job *j, dv_contract *c, dv_diag *diag)
     }
     cli_sort(t, n);
     j->r->seconds = t[n / 2];
-    j->r->how = "kernels";
+    j->r->engine = "kernels";
     return DV_OK;
 }
 
@@ -115,7 +115,7 @@ static dv_status run_oracle(job *j, dv_diag *diag)
     double begin = dv_clock_s();
     DV_TRY(dv_nest_eval(j->n, j->at, diag));
     j->r->seconds = dv_clock_s() - begin;
-    j->r->how = "oracle";
+    j->r->engine = "oracle";
     return DV_OK;
 }
 
@@ -181,19 +181,19 @@ static dv_status verify(job *j, dv_diag *diag)
     return DV_OK;
 }
 
-static dv_contract_options options_of(const cli_nest_options *how)
+static dv_contract_options options_of(const cli_nest_options *options)
 {
     return (dv_contract_options){.size = sizeof(dv_contract_options),
-                                 .threads = how->threads,
-                                 .optimise = how->packs
+                                 .threads = options->threads,
+                                 .optimise = options->packs
                                                  ? DV_NEST_OPTIMISE_PACKING
                                                  : DV_NEST_OPTIMISE_NONE};
 }
 
 void cli_nest_describe(dv_text *out, const dv_nest *n,
-                       const cli_nest_options *how)
+                       const cli_nest_options *options)
 {
-    dv_contract_options o = options_of(how);
+    dv_contract_options o = options_of(options);
     dv_contract *c = NULL;
     if (dv_contract_create(&c, NULL, n, &o, NULL) == DV_OK)
         dv_contract_describe(c, out);
@@ -204,7 +204,7 @@ void cli_nest_describe(dv_text *out, const dv_nest *n,
 // (the plain evaluator).
 static dv_status run_one(job *j, dv_diag *diag)
 {
-    dv_contract_options o = options_of(j->how);
+    dv_contract_options o = options_of(j->options);
     dv_contract *c = NULL;
     dv_jit *jit = NULL;
     dv_status st;
@@ -212,7 +212,7 @@ static dv_status run_one(job *j, dv_diag *diag)
     if (dv_jit_create(&jit, NULL) == DV_OK &&
         dv_contract_create(&c, jit, j->n, &o, NULL) == DV_OK) {
         st = run_kernels(j, c, diag);
-        if (st == DV_OK && j->how->verify)
+        if (st == DV_OK && j->options->verify)
             st = verify(j, diag);
     } else {
         st = run_oracle(j, diag);
@@ -239,9 +239,9 @@ static void summarize(job *j)
 }
 
 dv_status cli_nest_run(cli_nest_result *out, const dv_nest *n,
-                       const cli_nest_options *how, dv_diag *diag)
+                       const cli_nest_options *options, dv_diag *diag)
 {
-    job j = {.n = n, .how = how, .r = out};
+    job j = {.n = n, .options = options, .r = out};
     *out = (cli_nest_result){0};
     dv_status st = check_memory(n, diag);
     for (int o = 0; o < DV_MAX_OPERANDS && st == DV_OK; o++)

@@ -165,7 +165,7 @@ static dv_status verify(cli_job *j)
         return dv_nomem(j->diag);
     for (int32_t i = 0; i < j->p->n_tensors; i++)
         stored[i] = is_team(j) ? j->after[i] : dv_exec_stored(j->exec, i);
-    return cli_verify(&j->verdict, &j->verify_how, j->seed, j->l.program,
+    return cli_verify(&j->verdict, &j->verify_options, j->seed, j->l.program,
                       j->l.plan, j->before, stored, j->kept.data, &j->arena,
                       j->diag);
 }
@@ -208,7 +208,7 @@ static dv_status run(cli_job *j)
             DV_TRY(dv_exec_bind(j->exec, t->name, data, bytes, j->diag));
     }
     if (j->exec && j->verify &&
-        !cli_verify_is_full(&j->verify_how, j->l.program, j->l.plan))
+        !cli_verify_is_full(&j->verify_options, j->l.program, j->l.plan))
         dv_keep_round(&j->kept, j->exec, j->p, &j->arena, j->diag);
     if ((j->pages.html || j->pages.trace) && j->exec &&
         dv_exec_executor(j->exec) == DV_RUN_THREADS) {
@@ -494,8 +494,8 @@ static int work(cli_job *j)
     }
     if (cli_check_twice(j))
         return cli_fail(j->diag);
-    int oracle = j->verify &&
-                 cli_verify_is_full(&j->verify_how, j->l.program, j->l.plan);
+    int oracle = j->verify && cli_verify_is_full(&j->verify_options,
+                                                 j->l.program, j->l.plan);
     if (cli_check_memory(j->p, oracle, j->diag) || cli_run_memory(j) ||
         cli_run_inputs(j) || run(j))
         return cli_fail(j->diag);
@@ -633,7 +633,7 @@ int cli_run(const cli_command *c, int argc, char **argv)
         code = cli_range(c, range, &j.low, &j.high);
     j.verify = verify != NULL;
     if (code < 0)
-        code = cli_verify_options(c, verify, &j.verify_how);
+        code = cli_parse_verify(c, verify, &j.verify_options);
     const char *usual = getenv("DIVVY_EXECUTOR");
     if (code < 0 && executor)
         code = find_executor(c, "--executor", executor, &j.kind);

@@ -15,7 +15,7 @@ typedef struct cli_job {
     int usual;
     int json;
     int verify; // nonzero if --verify was given
-    cli_verify_how verify_how;
+    cli_verify_options verify_options;
     int64_t seed;
     double low, high;
     // Options for a team of processes.

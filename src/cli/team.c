@@ -91,9 +91,9 @@ static dv_status load(team *t, const char *path, const cli_plan_args *args,
     if (j->checkpoint && !j->p->n_repeats)
         return dv_fail(t->mine, DV_E_USAGE, DV_NOWHERE,
                        "--checkpoint: the program has no repeat");
-    dv_rank_options how = {.threads = (int32_t)args->options.threads,
-                           .no_overlap = j->no_overlap};
-    return dv_rank_create(&t->rank, j->l.plan, t->comm, &how, t->mine);
+    dv_rank_options options = {.threads = (int32_t)args->options.threads,
+                               .no_overlap = j->no_overlap};
+    return dv_rank_create(&t->rank, j->l.plan, t->comm, &options, t->mine);
 }
 
 static int64_t output_bytes(const dv_program *p)
@@ -131,7 +131,7 @@ static dv_status whole_tensors(team *t)
     free(j->after);
     j->before = j->after = with.before = with.after = NULL;
     dv_status st = cli_check_memory(
-        j->p, cli_verify_is_full(&j->verify_how, j->l.program, j->l.plan),
+        j->p, cli_verify_is_full(&j->verify_options, j->l.program, j->l.plan),
         t->mine);
     if (st == DV_OK)
         st = cli_run_memory(&with);
@@ -224,7 +224,7 @@ static dv_status judge(team *t, int *code)
     cli_job *j = t->j;
     dv_status st = DV_OK;
     if (j->verify && !cli_rank)
-        st = cli_verify(&j->verdict, &j->verify_how, j->seed, j->l.program,
+        st = cli_verify(&j->verdict, &j->verify_options, j->seed, j->l.program,
                         j->l.plan, j->before, j->after, NULL, &j->arena,
                         t->mine);
     DV_TRY(settle(t, st));

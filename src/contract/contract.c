@@ -64,7 +64,7 @@ static dv_nest_options options_of(const dv_isa *isa,
 // kernel: accumulators then stay in registers for all its iterations, in the
 // same order. Returns 0 if there is no such loop or if the kernel's k would
 // exceed MOST_K.
-static int take_k(dv_nest *n)
+static int move_k_inside(dv_nest *n)
 {
     enum { MOST_K = INT32_MAX / 64 };
     int i = n->n_dims - 1, inside = 0;
@@ -90,18 +90,18 @@ static int take_k(dv_nest *n)
 static void pack_loops(dv_contraction *c, const dv_nest_options *options)
 {
     enum { INPUTS = 1 << DV_IN0 | 1 << DV_IN1 };
-    dv_nest packed, taken;
+    dv_nest packed, moved;
     if (dv_nest_packed(&c->n) || dv_nest_is_gemm(&c->n, NULL))
         return;
     dv_nest_copy(&packed, &c->n);
-    dv_nest_copy(&taken, &c->n);
+    dv_nest_copy(&moved, &c->n);
     if (dv_nest_optimise(&packed, "pack", options, NULL) == DV_OK)
         dv_nest_copy(&c->n, &packed);
     int need = dv_nest_packed(&c->n) & INPUTS;
-    if (take_k(&taken) &&
-        dv_nest_optimise(&taken, "pack", options, NULL) == DV_OK &&
-        (dv_nest_packed(&taken) & need) == need)
-        dv_nest_copy(&c->n, &taken);
+    if (move_k_inside(&moved) &&
+        dv_nest_optimise(&moved, "pack", options, NULL) == DV_OK &&
+        (dv_nest_packed(&moved) & need) == need)
+        dv_nest_copy(&c->n, &moved);
 }
 
 static dv_status optimise(dv_contraction *c, const dv_isa *isa,

@@ -560,7 +560,7 @@ static int streams(const dv_contraction *c, const dv_isa *isa,
     if (c->as)
         l3 = c->as->streams ? 0 : INT64_MAX;
     if (!isa->streams || c->form.pack[DV_OUT] != DV_FORM_NEVER ||
-        !c->zero_first || c->n.behind ||
+        !c->zero_first || c->n.out_reused ||
         !dv_nest_extent(&c->n, DV_OUT, &lo, &hi) || (hi - lo) / 2 < l3 / c->es)
         return 0;
     for (int l = 0; l < c->n_loops; l++)

@@ -242,7 +242,7 @@ static void put_rank(emitter *e, const rank *r)
 static dv_status find_plan(emitter *e, rank *r)
 {
     const dv_rank_class *c = dv_plan_class_of(r->team, r->number);
-    dv_plan_options how = DV_PLAN_OPTIONS_INIT;
+    dv_plan_options options = DV_PLAN_OPTIONS_INIT;
     DV_TRY(dv_rank_program_create(&r->part, r->team, r->number, 1, e->diag));
     const dv_program *p = r->part->p;
     r->names = DV_NEW(&e->arena, const char *, p->n_tensors);
@@ -254,9 +254,9 @@ static dv_status find_plan(emitter *e, rank *r)
         e->plan = c->plan;
     } else {
         if (r->team->rank_options)
-            how = *r->team->rank_options;
+            options = *r->team->rank_options;
         DV_TRY(dv_rank_program_plan(&r->own_plan, r->team, r->part,
-                                    r->part->op_of, &how, e->diag));
+                                    r->part->op_of, &options, e->diag));
         DV_TRY(dv_check_rank(r->team, r->own_plan, r->number, DV_NOWHERE,
                              e->diag));
         e->plan = r->own_plan;

@@ -21,16 +21,16 @@ typedef struct parts {
     int64_t *coef, *steps;
 } parts;
 
-static int have(parts *x, const dv_epilogue *f, const dv_epilogue_how *how)
+static int have(parts *x, const dv_epilogue *f, const dv_epilogue_spec *spec)
 {
     size_t n_vars = (size_t)f->op->n_vars,
            n_reads = (size_t)f->part.n_reads + 1;
-    x->tensors = DV_NEW(how->arena, dv_tensor, n_reads + 1);
-    x->vars = DV_NEW(how->arena, dv_var, n_vars);
-    x->reads = DV_NEW(how->arena, dv_access, n_reads);
-    x->flats = DV_NEW(how->arena, dv_flat, n_reads);
-    x->coef = DV_NEW(how->arena, int64_t, n_vars);
-    x->steps = DV_NEW(how->arena, int64_t, n_vars);
+    x->tensors = DV_NEW(spec->arena, dv_tensor, n_reads + 1);
+    x->vars = DV_NEW(spec->arena, dv_var, n_vars);
+    x->reads = DV_NEW(spec->arena, dv_access, n_reads);
+    x->flats = DV_NEW(spec->arena, dv_flat, n_reads);
+    x->coef = DV_NEW(spec->arena, int64_t, n_vars);
+    x->steps = DV_NEW(spec->arena, int64_t, n_vars);
     x->op = *f->op;
     x->op.body = f->part.body;
     return x->tensors && x->vars && x->reads && x->flats && x->coef && x->steps;
@@ -39,10 +39,10 @@ static int have(parts *x, const dv_epilogue *f, const dv_epilogue_how *how)
 // Copies an access and its tensor; the tensor gets number `at` in the
 // epilogue's program. Returns 0 when out of memory.
 static int take_access(parts *x, int32_t at, const dv_epilogue *f,
-                       const dv_epilogue_how *how, const dv_access *from,
+                       const dv_epilogue_spec *spec, const dv_access *from,
                        dv_access *to)
 {
-    dv_index *index = DV_NEW(how->arena, dv_index, from->n_dims);
+    dv_index *index = DV_NEW(spec->arena, dv_index, from->n_dims);
     for (int d = 0; d < from->n_dims && index; d++) {
         index[d] = from->index[d];
         if (index[d].via >= 0)
@@ -51,39 +51,39 @@ static int take_access(parts *x, int32_t at, const dv_epilogue *f,
     *to = *from;
     to->tensor = at;
     to->index = index;
-    x->tensors[at] = how->p->tensors[from->tensor];
+    x->tensors[at] = spec->p->tensors[from->tensor];
     return index != NULL;
 }
 
 // Fills in the epilogue's program and op. Its tensors are the tensors that are
 // read, then the sums, then the result. Reduced variables get extent 1.
 // Returns 0 when out of memory.
-static int fill(parts *x, const dv_epilogue *f, const dv_epilogue_how *how)
+static int fill(parts *x, const dv_epilogue *f, const dv_epilogue_spec *spec)
 {
     int32_t n = f->part.n_reads;
-    int64_t es = dv_dtype_get(how->type)->size_bytes;
+    int64_t es = dv_dtype_get(spec->type)->size_bytes;
     for (int v = 0; v < f->op->n_vars; v++) {
         x->vars[v] = f->op->vars[v];
         if (x->vars[v].reduce)
             x->vars[v] = (dv_var){.name = x->vars[v].name, .end = 1};
         else
-            x->coef[v] = how->steps[v];
+            x->coef[v] = spec->steps[v];
         x->steps[v] = x->coef[v] * es;
     }
     for (int32_t i = 0; i < n; i++) {
         int32_t r = f->part.reads[i];
         int same = f->op->reads[r].tensor == f->op->write.tensor;
-        if (!take_access(x, same ? n + 1 : i, f, how, &f->op->reads[r],
+        if (!take_access(x, same ? n + 1 : i, f, spec, &f->op->reads[r],
                          &x->reads[i]))
             return 0;
-        x->flats[i] = how->kernel->reads[r];
+        x->flats[i] = spec->kernel->reads[r];
     }
-    x->tensors[n] = (dv_tensor){.name = "sums", .dtype = how->type};
+    x->tensors[n] = (dv_tensor){.name = "sums", .dtype = spec->type};
     x->reads[n] = (dv_access){.tensor = n};
     x->flats[n] = (dv_flat){0, x->coef};
-    if (!take_access(x, n + 1, f, how, &f->op->write, &x->op.write))
+    if (!take_access(x, n + 1, f, spec, &f->op->write, &x->op.write))
         return 0;
-    x->p = *how->p;
+    x->p = *spec->p;
     x->p.tensors = x->tensors;
     x->p.n_tensors = n + 2;
     x->op.vars = x->vars;
@@ -92,40 +92,40 @@ static int fill(parts *x, const dv_epilogue *f, const dv_epilogue_how *how)
     return 1;
 }
 
-dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
+dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_spec *spec,
                              dv_diag *diag)
 {
-    dv_epilogue *f = DV_NEW(how->arena, dv_epilogue, 1);
+    dv_epilogue *f = DV_NEW(spec->arena, dv_epilogue, 1);
     parts x = {0};
     *out = NULL;
     if (!f)
         return dv_nomem(diag);
-    f->op = how->op;
+    f->op = spec->op;
     // Where kernels sum integers in floats, a comparison with a sum is one of
     // floats, as it is in dv_op_compute.
-    int8_t type =
-        dv_is_float(how->type) ? (int8_t)how->type : dv_op_reduce(f->op)->dtype;
-    if (!dv_op_take_results(&f->part, f->op, type, how->arena))
+    int8_t type = dv_is_float(spec->type) ? (int8_t)spec->type
+                                          : dv_op_reduce(f->op)->dtype;
+    if (!dv_op_take_results(&f->part, f->op, type, spec->arena))
         return dv_nomem(diag);
     for (int32_t i = 0; i < f->part.n_reads; i++)
         if (dv_access_gathers(f->op, &f->op->reads[f->part.reads[i]]))
             // Vector kernels of epilogues have no indirect reads.
             return DV_OK;
-    if (!have(&x, f, how) || !fill(&x, f, how))
+    if (!have(&x, f, spec) || !fill(&x, f, spec))
         return dv_nomem(diag);
     f->steps = x.steps;
     // `looks` says that the caller checks integers for overflow of 32 bits: it
     // has done so for the whole op.
-    dv_vec_how vec = {.p = &x.p,
-                      .op = &x.op,
-                      .reads = x.flats,
-                      .write = &how->kernel->write,
-                      .staged = dv_op_has_border(f->op),
-                      .copied = how->kernel->old_off >= 0,
-                      .looks = 1,
-                      .as = how->as,
-                      .as_f32 = how->kernel->compute == DV_IN_F32};
-    DV_TRY(dv_vec_op_create(&f->vec, &vec, how->jit, how->arena, diag));
+    dv_vec_spec vec = {.p = &x.p,
+                       .op = &x.op,
+                       .reads = x.flats,
+                       .write = &spec->kernel->write,
+                       .staged = dv_op_has_border(f->op),
+                       .copied = spec->kernel->old_off >= 0,
+                       .looks = 1,
+                       .as = spec->as,
+                       .as_f32 = spec->kernel->compute == DV_IN_F32};
+    DV_TRY(dv_vec_op_create(&f->vec, &vec, spec->jit, spec->arena, diag));
     *out = f->vec ? f : NULL;
     return DV_OK;
 }

@@ -12,7 +12,7 @@
 
 typedef struct dv_epilogue dv_epilogue;
 
-typedef struct dv_epilogue_how {
+typedef struct dv_epilogue_spec {
     // The op, which has one reduction, and its program; see dv_plan_whole_op.
     const dv_program *p;
     const dv_op *op;
@@ -24,11 +24,11 @@ typedef struct dv_epilogue_how {
     const dv_op_schedule *as;
     dv_jit *jit;
     dv_arena *arena;
-} dv_epilogue_how;
+} dv_epilogue_spec;
 
 // Creates an epilogue in the arena. *out is NULL with DV_OK if no kernel
 // supports it.
-dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_how *how,
+dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_spec *spec,
                              dv_diag *diag);
 // Describes the loops of an epilogue as the plan's schedule does: sets the
 // members of *out for vector kernels and leaves the others.

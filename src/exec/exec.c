@@ -353,7 +353,7 @@ static dv_status set_up(dv_exec *x, const dv_exec_options *o, dv_diag *diag)
     size_t n = (size_t)plan->ops->n_tensors;
     x->files = DV_NEW(&x->arena, dv_constant *, n);
     x->kernels = DV_NEW(&x->arena, dv_kernel, plan->ops->n_ops);
-    x->group = DV_NEW(&x->arena, dv_group_plan, plan->n_groups);
+    x->group = DV_NEW(&x->arena, dv_group_exec, plan->n_groups);
     x->written = DV_NEW(&x->arena, int, n);
     if (!x->files || !x->kernels || !x->group || !x->written)
         return dv_nomem(diag);

@@ -26,7 +26,8 @@
 //   nest.[ch]       runs nests: the public calls dv_contract_*
 //   product.[ch]    runs sums of products, each tile as a contraction
 //   epilogue.[ch]   runs the part of an op that follows its finished reduction
-//   widen.[ch]      copies operands of products into the type of the kernel
+//   operand_copy.[ch]
+//                   copies operands of products into the type of the kernel
 //   stage.[ch]      copies operands with a border to buffers
 //   vec_op.[ch]     runs an op as calls of vector kernels
 //   vec_range.[ch]  decides whether integers can be computed in 32 bits
@@ -234,17 +235,18 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
 // the copy.
 //
 // The verdict's list of missed tiles is allocated in the arena.
-typedef struct dv_sample_how {
+typedef struct dv_sample_options {
     double budget_s;
     void *const *kept; // what dv_keep_round kept; NULL: nothing
     uint64_t seed;
     dv_progress progress; // NULL: no reports
     void *user;
-} dv_sample_how;
+} dv_sample_options;
 dv_status dv_verify_samples(dv_verdict *out, const dv_program *source,
                             const dv_plan *plan, void *const *before,
-                            void *const *after, const dv_sample_how *how,
-                            dv_arena *arena, dv_diag *diag);
+                            void *const *after,
+                            const dv_sample_options *options, dv_arena *arena,
+                            dv_diag *diag);
 
 // The two functions below (rate.c) measure the machine's peak rates:
 // multiply-adds in registers and copies in memory. Benchmarks report their

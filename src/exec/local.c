@@ -69,7 +69,7 @@ static int tile_box(const dv_plan *plan, int32_t op, int64_t *sides)
 // each. The result is too small for a tile buffer to pay, and if it is stored
 // whole, a group that runs row by row can continue from one tile to the next
 // (dv_rows_span_tiles).
-static int is_little(const dv_program *p, int32_t op)
+static int reduces_to_vector(const dv_program *p, int32_t op)
 {
     const dv_op *o = &p->ops[op];
     const dv_expr *r = dv_op_reduce(o);
@@ -78,7 +78,7 @@ static int is_little(const dv_program *p, int32_t op)
 
 // Adds a tile buffer for tensor t at `address` of the memory that each thread
 // has for tiles. Returns 0 when out of memory.
-static int add_local(finder *f, int32_t t, dv_group_plan *g, int64_t address)
+static int add_local(finder *f, int32_t t, dv_group_exec *g, int64_t address)
 {
     int64_t sides[DV_MAX_DIMS];
     const dv_tensor *x = &f->p->tensors[t];
@@ -126,7 +126,7 @@ static int find_in_group(finder *f, int32_t g)
 {
     dv_exec *x = f->x;
     const dv_group *group = &x->plan->groups[g];
-    dv_group_plan *run = &x->group[g];
+    dv_group_exec *run = &x->group[g];
     int64_t used = 0;
     run->n_locals = 0;
     run->locals =
@@ -136,7 +136,7 @@ static int find_in_group(finder *f, int32_t g)
     for (int32_t i = group->first_op; i < group->end_op; i++) {
         int32_t t = f->p->ops[i].write.tensor;
         int64_t address = x->choosing ? used : planned_address(f, t);
-        if (address < 0 || (x->choosing && is_little(f->p, i)) ||
+        if (address < 0 || (x->choosing && reduces_to_vector(f->p, i)) ||
             !may_keep(f, g, i, t))
             continue;
         if (!add_local(f, t, run, address))

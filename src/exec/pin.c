@@ -117,7 +117,7 @@ static void free_sets(dv_pins *p)
     dv_release(p->sets);
 }
 
-static int remember(dv_pins *p)
+static int save_binding(dv_pins *p)
 {
     return sched_getaffinity(0, p->set_bytes, set_of(p, p->n)) == 0;
 }
@@ -127,7 +127,7 @@ static int bind_to(dv_pins *p, int32_t i)
     return sched_setaffinity(0, p->set_bytes, set_of(p, i)) == 0;
 }
 
-static void let_go(dv_pins *p)
+static void restore_binding(dv_pins *p)
 {
     bind_to(p, p->n);
 }
@@ -143,7 +143,7 @@ static void free_sets(dv_pins *p)
     (void)p;
 }
 
-static int remember(dv_pins *p)
+static int save_binding(dv_pins *p)
 {
     return hwloc_get_cpubind(p->topo, p->before, HWLOC_CPUBIND_THREAD) == 0;
 }
@@ -153,7 +153,7 @@ static int bind_to(dv_pins *p, int32_t i)
     return hwloc_set_cpubind(p->topo, p->core[i], HWLOC_CPUBIND_THREAD) == 0;
 }
 
-static void let_go(dv_pins *p)
+static void restore_binding(dv_pins *p)
 {
     hwloc_set_cpubind(p->topo, p->before, HWLOC_CPUBIND_THREAD);
 }
@@ -198,7 +198,7 @@ void dv_pin(dv_pins *p, int32_t i)
     if (!p || (pinned == p && pinned_to == i))
         return;
     if (i == 0)
-        p->bound = remember(p);
+        p->bound = save_binding(p);
     if (!bind_to(p, i))
         return;
     pinned = i == 0 ? NULL : p;
@@ -208,7 +208,7 @@ void dv_pin(dv_pins *p, int32_t i)
 void dv_unpin(dv_pins *p)
 {
     if (p && p->bound)
-        let_go(p);
+        restore_binding(p);
 }
 
 int dv_pins_allowed(void)

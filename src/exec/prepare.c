@@ -23,7 +23,7 @@ int dv_group_splits_reduction(const dv_plan *plan, int32_t group)
 // Determines how the threads get the tiles of a group (ops that share one tile
 // space): from its deals (ranges of tiles per core), its grid or a work queue.
 static void find_tile_source(const dv_plan *plan, int32_t number,
-                             dv_group_plan *run)
+                             dv_group_exec *run)
 {
     const dv_group *g = &plan->groups[number];
     int64_t chunk = 1;
@@ -48,7 +48,7 @@ static void find_tile_source(const dv_plan *plan, int32_t number,
 // Computes how many blocks of accumulators a group (ops that share one tile
 // space) needs for partial sums, and the bytes of one block.
 static void part_needs(const dv_plan *plan, int32_t number,
-                       const dv_group_plan *run, int64_t *slots, int64_t *bytes)
+                       const dv_group_exec *run, int64_t *slots, int64_t *bytes)
 {
     const dv_group *g = &plan->groups[number];
     *slots = *bytes = 0;
@@ -86,7 +86,7 @@ static int find_parts(dv_exec *x)
     x->part_bytes = x->all_parts_bytes = 0;
     for (int32_t g = 0; g < plan->n_groups; g++) {
         const dv_group *group = &plan->groups[g];
-        dv_group_plan *run = &x->group[g];
+        dv_group_exec *run = &x->group[g];
         int64_t slots, bytes;
         find_tile_source(plan, g, run);
         run->parts = run->grid ? grid_in_parts(run->grid)
@@ -144,17 +144,17 @@ static dv_status prepare_product(dv_exec *x, dv_op_kernels *prepared,
 // Generates the op's vector kernels. While schedules are chosen, prepared->vec
 // becomes NULL if a kernel would exceed the size limit.
 static dv_status make_kernels(dv_exec *x, dv_op_kernels *prepared,
-                              const dv_vec_how *how, dv_diag *diag)
+                              const dv_vec_spec *spec, dv_diag *diag)
 {
     if (!prepared->vec)
         return DV_OK;
     if (!x->choosing)
-        return dv_vec_op_kernels(prepared->vec, how, x->jit, &x->arena, diag);
+        return dv_vec_op_kernels(prepared->vec, spec, x->jit, &x->arena, diag);
     dv_diag *own = dv_diag_create();
     if (!own)
         return dv_nomem(diag);
     dv_status st =
-        dv_vec_op_kernels(prepared->vec, how, x->jit, &x->arena, own);
+        dv_vec_op_kernels(prepared->vec, spec, x->jit, &x->arena, own);
     if (st == DV_E_LIMIT) {
         prepared->vec = NULL;
         st = DV_OK;
@@ -186,11 +186,11 @@ static dv_status find_stages(dv_exec *x, int32_t op, dv_stage **blocks,
 // Creates an op whose operands are copied as images, as the plan's schedule
 // says or, while schedules are chosen, if it is faster. *vec and *stage remain
 // NULL if not.
-static dv_status prepare_images(dv_exec *x, int32_t op, const dv_vec_how *how,
+static dv_status prepare_images(dv_exec *x, int32_t op, const dv_vec_spec *spec,
                                 dv_vec_op **vec, dv_stage **stage,
                                 dv_diag *diag)
 {
-    const dv_op_schedule *as = how->as;
+    const dv_op_schedule *as = spec->as;
     dv_stage *s = NULL;
     if (as && !as->images)
         return DV_OK;
@@ -201,12 +201,12 @@ static dv_status prepare_images(dv_exec *x, int32_t op, const dv_vec_how *how,
     if (!s || (!as && !dv_stage_wants_images(s, lens)))
         return DV_OK;
     dv_op_schedule loops = {.inner = s->col, .outer = -1, .window = 1};
-    for (int v = 0; v < how->op->n_vars; v++)
-        if (!how->op->vars[v].reduce && v != s->row && v != s->col &&
+    for (int v = 0; v < spec->op->n_vars; v++)
+        if (!spec->op->vars[v].reduce && v != s->row && v != s->col &&
             s->block[v] > 1 &&
             (loops.outer < 0 || s->block[v] > s->block[loops.outer]))
             loops.outer = v;
-    dv_vec_how images = *how;
+    dv_vec_spec images = *spec;
     images.op = &s->image_op;
     images.reads = s->kernel.reads;
     images.write = &s->kernel.write;
@@ -237,28 +237,28 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
     static const dv_schedule_pins none = {.kind = -1};
     const dv_schedule_pins *pins = x->wanted ? &x->wanted[op] : &none;
     const dv_group *g = &x->plan->groups[number];
-    const dv_group_plan *run = &x->group[number];
+    const dv_group_exec *run = &x->group[number];
     const dv_kernel *k = &x->kernels[op];
     dv_op_kernels *prepared = &x->prepared[op];
     int parts = run->grid ? run->parts : dv_plan_splits_reduction(x->plan, op);
     int product = as && as->kind == DV_KERNEL_PRODUCT;
     dv_whole_op whole = dv_plan_whole_op(x->plan, op);
-    dv_vec_how vec = {.p = x->plan->ops,
-                      .op = k->op,
-                      .reads = k->reads,
-                      .write = &k->write,
-                      .whole = !parts,
-                      .copied = k->old_off >= 0,
-                      .looks = !parts,
-                      .later = 1,
-                      // The loops of a product's schedule are those of its
-                      // epilogue, unless it finishes partial sums.
-                      .as = product && !parts ? NULL : as,
-                      .whole_p = whole.p,
-                      .whole_op = whole.op,
-                      .plan = x->plan,
-                      .group = g,
-                      .number = op};
+    dv_vec_spec vec = {.p = x->plan->ops,
+                       .op = k->op,
+                       .reads = k->reads,
+                       .write = &k->write,
+                       .whole = !parts,
+                       .copied = k->old_off >= 0,
+                       .looks = !parts,
+                       .later = 1,
+                       // The loops of a product's schedule are those of its
+                       // epilogue, unless it finishes partial sums.
+                       .as = product && !parts ? NULL : as,
+                       .whole_p = whole.p,
+                       .whole_op = whole.op,
+                       .plan = x->plan,
+                       .group = g,
+                       .number = op};
     if (as && as->kind != DV_KERNEL_PRODUCT && as->kind != DV_KERNEL_STATEMENT)
         return DV_OK;
     if (pins->kind == DV_KERNEL_STRIP)
@@ -289,17 +289,17 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
     }
     prepared->guard =
         prepared->vec ? dv_vec_op_guard(prepared->vec) : DV_GUARD_NONE;
-    dv_product_how how = {.plan = x->plan,
-                          .kernel = tiles ? &tiles->kernel : k,
-                          .vec = prepared->vec,
-                          .op = op,
-                          .parts = parts,
-                          .as = as,
-                          .probing = x->probing,
-                          .wanted = want_product,
-                          .pins = pins,
-                          .jit = x->jit,
-                          .arena = &x->arena};
+    dv_product_spec spec = {.plan = x->plan,
+                            .kernel = tiles ? &tiles->kernel : k,
+                            .vec = prepared->vec,
+                            .op = op,
+                            .parts = parts,
+                            .as = as,
+                            .probing = x->probing,
+                            .wanted = want_product,
+                            .pins = pins,
+                            .jit = x->jit,
+                            .arena = &x->arena};
     int other = pins->kind >= 0 && pins->kind != DV_KERNEL_PRODUCT;
     if (other && vec.later)
         return make_kernels(x, prepared, &vec, diag);
@@ -309,7 +309,7 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
         return DV_OK;
     if (dv_op_has_border(k->op) && !tiles)
         return vec.later && !as ? make_kernels(x, prepared, &vec, diag) : DV_OK;
-    DV_TRY(dv_product_create(&prepared->product, &how, diag));
+    DV_TRY(dv_product_create(&prepared->product, &spec, diag));
     if (prepared->product)
         DV_TRY(prepare_product(x, prepared, op, number, diag));
     if (!prepared->product && vec.later && !as)
@@ -416,7 +416,7 @@ static int refuses_rows(const dv_exec *x, int32_t op)
 static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[number];
-    dv_group_plan *run = &x->group[number];
+    dv_group_exec *run = &x->group[number];
     int by_rows = 1;
     for (int32_t op = g->first_op; op < g->end_op; op++)
         if (x->choosing)
@@ -435,15 +435,15 @@ static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
         if (!loops)
             return dv_nomem(diag);
     }
-    dv_rows_how how = {.plan = x->plan,
-                       .group = g,
-                       .loops = loops,
-                       .as = x->choosing ? NULL
-                                         : &x->plan->schedule.ops[g->first_op],
-                       .strides = x->strides,
-                       .l1_bytes = x->set.l1_bytes,
-                       .l2_bytes = x->set.l2_bytes};
-    return dv_rows_create(&run->rows, &how, x->jit, &x->arena, diag);
+    dv_rows_spec spec = {
+        .plan = x->plan,
+        .group = g,
+        .loops = loops,
+        .as = x->choosing ? NULL : &x->plan->schedule.ops[g->first_op],
+        .strides = x->strides,
+        .l1_bytes = x->set.l1_bytes,
+        .l2_bytes = x->set.l2_bytes};
+    return dv_rows_create(&run->rows, &spec, x->jit, &x->arena, diag);
 }
 
 static int64_t n_kernels(const dv_exec *x)
@@ -498,7 +498,7 @@ static void find_thread_memory(dv_exec *x)
     const dv_plan *plan = x->plan;
     x->local_bytes = x->workspace_bytes = x->stage_bytes = 0;
     for (int32_t g = 0; g < plan->n_groups; g++) {
-        const dv_group_plan *run = &x->group[g];
+        const dv_group_exec *run = &x->group[g];
         for (int32_t i = 0; i < run->n_locals; i++) {
             dv_op_schedule is;
             dv_exec_describe(x, run->locals[i].op, &is);

@@ -7,7 +7,7 @@
 #include "exec/epilogue.h"
 #include "exec/tile_loops.h"
 #include "exec/vec_range.h"
-#include "exec/widen.h"
+#include "exec/operand_copy.h"
 #include "jit/backend.h"
 #include "nest/sums.h"
 #include <string.h>
@@ -35,7 +35,7 @@ typedef struct once_block {
 } once_block;
 
 struct dv_product {
-    dv_product_how how;
+    dv_product_spec spec;
     const dv_op *o;
     dv_nest nest; // the nest of the whole op: dimension v is its variable v
     // Read numbers of the two factors, then op->n_reads, which stands for the
@@ -46,7 +46,7 @@ struct dv_product {
     int64_t sum_bytes;                 // bytes of one sum
     // 1 if the factor is copied first, to widen it or to make k contiguous.
     int copied[2];
-    dv_widen copy[2];
+    dv_operand_copy copy[2];
     // Bit mask of the factors that are copied or packed before the first run,
     // of those that may be (nest.fixed). Their blocks are indexed by the slices
     // of the factor's variables and by the shape of the tile.
@@ -131,7 +131,7 @@ static int is_collapsible(const dv_product *p, const dv_flat *flat,
         if (step && (cut || flat->coef[vars[i]] != step))
             return 0;
         step = flat->coef[vars[i]] * len;
-        cut = p->how.plan->slices[p->how.op][vars[i]] < len;
+        cut = p->spec.plan->slices[p->spec.op][vars[i]] < len;
     }
     return 1;
 }
@@ -141,7 +141,7 @@ static int is_collapsible(const dv_product *p, const dv_flat *flat,
 // dimension of that type; -1: the read is not a bias.
 static int bias_type(const dv_product *p, int32_t read)
 {
-    const dv_flat *f = &p->how.kernel->reads[read];
+    const dv_flat *f = &p->spec.kernel->reads[read];
     int type = -1, others = 0;
     for (int v = 0; v < p->nest.n_dims; v++) {
         if (!f->coef[v])
@@ -163,8 +163,8 @@ static int accumulates(const dv_product *p, int *function)
 {
     const dv_op *o = p->o;
     int32_t r;
-    int fn = bias_epilogue_function(o, p->how.kernel->reduce, &r);
-    if (fn < 0 || p->how.parts || p->nest.narrow ||
+    int fn = bias_epilogue_function(o, p->spec.kernel->reduce, &r);
+    if (fn < 0 || p->spec.parts || p->nest.narrow ||
         !dv_is_float(p->nest.dtype) || p->stored != p->nest.dtype ||
         !dv_access_equal(o, &o->reads[r], &o->write))
         return 0;
@@ -189,8 +189,8 @@ static int may_store(const dv_product *p)
 
 static void find_fused_epilogue(dv_product *p)
 {
-    const dv_program *program = p->how.plan->ops;
-    const dv_expr *sum = p->how.kernel->reduce;
+    const dv_program *program = p->spec.plan->ops;
+    const dv_expr *sum = p->spec.kernel->reduce;
     int32_t r = -1;
     p->fused_function = epilogue_function(p->o, sum);
     if (p->fused_function < 0)
@@ -213,13 +213,13 @@ static int fill_copy(dv_product *p, int i, dv_dtype t)
 {
     int32_t last[DV_MAX_VARS];
     dv_dtype to = p->nest.narrow ? (dv_dtype)p->nest.narrow : p->nest.dtype;
-    dv_widen_how how = {p->flat[i], p->o->n_vars, t, to, last, 0};
+    dv_operand_copy_spec spec = {p->flat[i], p->o->n_vars, t, to, last, 0};
     if (p->nest.narrow)
-        how.n_last = kernel_variables(p->sums, last);
-    p->copied[i] = t != to || !is_collapsible(p, p->flat[i], last, how.n_last);
+        spec.n_last = kernel_variables(p->sums, last);
+    p->copied[i] = t != to || !is_collapsible(p, p->flat[i], last, spec.n_last);
     if (!p->copied[i])
         return 1;
-    return dv_widen_init(&p->copy[i], &how, p->how.jit);
+    return dv_operand_copy_init(&p->copy[i], &spec, p->spec.jit);
 }
 
 // Derives the nest of the op for the memory in which its operands are. Factors
@@ -228,18 +228,19 @@ static int fill_copy(dv_product *p, int i, dv_dtype t)
 // i32, but partial sums are added in i64 or f32. Returns 0 if there is no nest.
 static int fill_nest(dv_product *p)
 {
-    const dv_program *program = p->how.plan->ops;
+    const dv_program *program = p->spec.plan->ops;
     const int64_t *const steps[DV_N_OPERANDS] = {
         p->flat[0]->coef, p->flat[1]->coef, p->flat[2]->coef};
     dv_dtype t = program->tensors[p->o->reads[p->access[0]].tensor].dtype;
-    int narrow = p->sums->pairs && dv_isa_has(dv_jit_isa(p->how.jit), (int)t) &&
-                 !(t == DV_I8 && p->how.parts);
+    int narrow = p->sums->pairs &&
+                 dv_isa_has(dv_jit_isa(p->spec.jit), (int)t) &&
+                 !(t == DV_I8 && p->spec.parts);
     if (!dv_nest_of_product(&p->nest, program, p->o, narrow, steps))
         return 0;
     p->sum_bytes = dv_dtype_get(p->nest.dtype)->size_bytes;
     // What is packed before the first run must not depend on an index that is
     // read.
-    int once = p->how.as ? p->how.as->once : 3;
+    int once = p->spec.as ? p->spec.as->once : 3;
     for (int i = 0; i < 2; i++)
         if (dv_access_is_indirect(&p->o->reads[p->access[i]]))
             once &= ~(1 << i);
@@ -257,9 +258,9 @@ static int fill_operands(dv_product *p)
     for (int i = 0; i < DV_N_OPERANDS; i++) {
         int32_t k = i < 2 ? factor[i] : p->o->n_reads;
         p->access[i] = k;
-        p->flat[i] = i < 2 ? &p->how.kernel->reads[k] : &p->how.kernel->write;
+        p->flat[i] = i < 2 ? &p->spec.kernel->reads[k] : &p->spec.kernel->write;
         type[i] =
-            p->how.plan->ops->tensors[dv_op_access(p->o, k)->tensor].dtype;
+            p->spec.plan->ops->tensors[dv_op_access(p->o, k)->tensor].dtype;
         p->elem_bytes[i] = dv_dtype_get(type[i])->size_bytes;
     }
     p->stored = type[DV_OUT];
@@ -271,7 +272,7 @@ static void fill_shorts(dv_product *p)
 {
     for (int v = 0; v < p->o->n_vars; v++) {
         int64_t len = dv_var_len(p->o, v);
-        if (len % p->how.plan->slices[p->how.op][v] == 0)
+        if (len % p->spec.plan->slices[p->spec.op][v] == 0)
             continue;
         p->shorts[p->n_shorts++] = v;
     }
@@ -293,18 +294,18 @@ static void fill_written(dv_product *p)
 
 static int fill_product(dv_product *p)
 {
-    const dv_kernel *k = p->how.kernel;
+    const dv_kernel *k = p->spec.kernel;
     if (!fill_operands(p))
         return 0;
     // Integers are summed in 32 bits. That is exact if a vector kernel exists,
     // because it is created only if wrap-around does not change the result, and
     // for i8 factors that matrix instructions multiply (`pairs`), because plans
     // choose these only if the sums fit.
-    if (k->compute == DV_IN_I64 && p->nest.narrow != DV_I8 && !p->how.vec)
+    if (k->compute == DV_IN_I64 && p->nest.narrow != DV_I8 && !p->spec.vec)
         return 0;
     int last = epilogue_function(p->o, k->reduce);
-    int whole = !p->how.parts && !dv_op_reads(p->o, p->o->write.tensor);
-    const dv_op_schedule *as = p->how.as;
+    int whole = !p->spec.parts && !dv_op_reads(p->o, p->o->write.tensor);
+    const dv_op_schedule *as = p->spec.as;
     int fuse = !as || as->epilogue <= DV_EPILOGUE_KERNEL;
     if (fuse && accumulates(p, &last)) {
         p->nest.first = DV_PRIM_NONE;
@@ -312,7 +313,7 @@ static int fill_product(dv_product *p)
     }
     p->there = whole && p->stored == p->nest.dtype;
     p->direct = last >= 0 && p->there && fuse;
-    if (!p->direct && !p->how.vec)
+    if (!p->direct && !p->spec.vec)
         return 0; // no vector kernel can run the epilogue
     if (whole && !p->direct && fuse)
         find_fused_epilogue(p);
@@ -328,8 +329,8 @@ static dv_status tile_sum(const dv_product *p, int32_t v, dv_sum_order *s,
                           dv_diag *diag)
 {
     int32_t n = 0;
-    int64_t size = p->how.pins->tile[v], len = dv_var_len(p->o, v);
-    dv_sum_level *levels = DV_NEW(p->how.arena, dv_sum_level, s->n_levels + 2);
+    int64_t size = p->spec.pins->tile[v], len = dv_var_len(p->o, v);
+    dv_sum_level *levels = DV_NEW(p->spec.arena, dv_sum_level, s->n_levels + 2);
     if (!levels)
         return dv_nomem(diag);
     if (size < len)
@@ -348,21 +349,21 @@ static dv_status tile_sum(const dv_product *p, int32_t v, dv_sum_order *s,
 // `schedule` or, if it has none for the op, as the pass `schedule` chooses it.
 static dv_status find_sums(dv_product *p, int *found, dv_diag *diag)
 {
-    const dv_plan *plan = p->how.plan;
+    const dv_plan *plan = p->spec.plan;
     dv_sums_machine machine = dv_sums_machine_of(&plan->target);
-    p->sums = p->how.as ? &p->how.as->sums : dv_sums_find(plan, p->how.op);
+    p->sums = p->spec.as ? &p->spec.as->sums : dv_sums_find(plan, p->spec.op);
     *found = p->sums != NULL;
     if (*found)
         return DV_OK;
-    dv_sum_order *own = DV_NEW(p->how.arena, dv_sum_order, 1);
+    dv_sum_order *own = DV_NEW(p->spec.arena, dv_sum_order, 1);
     if (!own)
         return dv_nomem(diag);
     p->sums = own;
-    dv_whole_op whole = dv_plan_whole_op(plan, p->how.op);
+    dv_whole_op whole = dv_plan_whole_op(plan, p->spec.op);
     DV_TRY(dv_sums_choose(own, found, whole.p, whole.number, &machine,
-                          p->how.arena, diag));
+                          p->spec.arena, diag));
     for (int32_t v = 0; *found && v < p->o->n_vars; v++)
-        if (p->how.pins->tiled >> v & 1 && p->o->vars[v].reduce)
+        if (p->spec.pins->tiled >> v & 1 && p->o->vars[v].reduce)
             DV_TRY(tile_sum(p, v, own, diag));
     return DV_OK;
 }
@@ -372,32 +373,32 @@ static size_t n_shapes(const dv_product *p)
     return (size_t)1 << p->n_shorts;
 }
 
-dv_status dv_product_create(dv_product **out, const dv_product_how *how,
+dv_status dv_product_create(dv_product **out, const dv_product_spec *spec,
                             dv_diag *diag)
 {
-    dv_product *p = DV_NEW(how->arena, dv_product, 1);
+    dv_product *p = DV_NEW(spec->arena, dv_product, 1);
     *out = NULL;
     if (!p)
         return dv_nomem(diag);
     int found = 0;
-    p->how = *how;
-    p->o = how->kernel->op;
+    p->spec = *spec;
+    p->o = spec->kernel->op;
     p->bias = -1;
-    dv_whole_op whole = dv_plan_whole_op(how->plan, how->op);
+    dv_whole_op whole = dv_plan_whole_op(spec->plan, spec->op);
     int indirect = dv_op_gathers(p->o) || dv_access_is_indirect(&p->o->write);
     // Indices are looked at before whole sums only, and instead of values.
     if (indirect &&
-        (how->parts || (how->kernel->compute == DV_IN_I64 &&
-                        dv_vec_op_fit(how->plan->ops, p->o) != DV_FITS_ALL)))
+        (spec->parts || (spec->kernel->compute == DV_IN_I64 &&
+                         dv_vec_op_fit(spec->plan->ops, p->o) != DV_FITS_ALL)))
         return DV_OK;
-    if (!how->as && !how->wanted && how->vec &&
+    if (!spec->as && !spec->wanted && spec->vec &&
         !dv_sums_worth_gemm(whole.p, whole.op))
         return DV_OK; // no operand is reused: one vector pass is faster
     DV_TRY(find_sums(p, &found, diag));
     if (!found || !fill_product(p))
         return DV_OK;
-    p->made = DV_NEW(how->arena, tile_kernel, n_shapes(p));
-    p->tiles = DV_NEW(how->arena, dv_tile_schedule, n_shapes(p));
+    p->made = DV_NEW(spec->arena, tile_kernel, n_shapes(p));
+    p->tiles = DV_NEW(spec->arena, dv_tile_schedule, n_shapes(p));
     if (!p->made || !p->tiles)
         return dv_nomem(diag);
     *out = p;
@@ -429,8 +430,8 @@ static int same_nest(const dv_nest *a, const dv_nest *b)
 {
     if (a->dtype != b->dtype || a->first != b->first || a->last != b->last ||
         a->n_dims != b->n_dims || a->dot != b->dot || a->narrow != b->narrow ||
-        a->bias != b->bias || a->fixed != b->fixed || a->behind != b->behind ||
-        a->pack != b->pack)
+        a->bias != b->bias || a->fixed != b->fixed ||
+        a->out_reused != b->out_reused || a->pack != b->pack)
         return 0;
     for (int i = 0; i < a->n_dims; i++)
         if (a->dims[i].type != b->dims[i].type ||
@@ -492,8 +493,8 @@ static int64_t copy_bytes(const dv_product *p, int i, const dv_tile *t,
                           int64_t *steps)
 {
     return dv_round_up(p->copy[i].copy_bytes *
-                           dv_widen_strides(&p->copy[i], t->begin, t->end,
-                                            p->o->n_vars, steps),
+                           dv_operand_copy_strides(&p->copy[i], t->begin,
+                                                   t->end, p->o->n_vars, steps),
                        ALIGN_BYTES);
 }
 
@@ -529,11 +530,11 @@ static void nest_of(const dv_product *p, const dv_tile *t, int inside,
             int64_t copy = copy_bytes(p, i, t, steps[i]);
             *bytes += p->nest.fixed >> i & 1 ? 0 : copy;
         }
-    if (!direct && p->how.parts)
-        dv_vec_op_acc_strides(p->how.vec, t->begin, t->end, steps[2]);
+    if (!direct && p->spec.parts)
+        dv_vec_op_acc_strides(p->spec.vec, t->begin, t->end, steps[2]);
     else if (!direct)
         *bytes += sum_strides(p, t, steps[2]);
-    n->behind = !direct && !p->how.parts;
+    n->out_reused = !direct && !p->spec.parts;
     for (int v = 0; v < n->n_dims; v++) {
         dv_nest_dim *d = &n->dims[v];
         d->size = t->end[v] - t->begin[v];
@@ -586,16 +587,16 @@ static dv_status create_contract(const dv_product *p, const dv_nest *n,
                                    .l1_bytes = set->l1_bytes,
                                    .l2_bytes = set->l2_bytes,
                                    .l3_bytes = set->l3_bytes};
-    return as ? dv_contraction_obey(to, p->how.jit, n, as, &options, diag)
-              : dv_contraction_create(to, p->how.jit, n, &options, diag);
+    return as ? dv_contraction_obey(to, p->spec.jit, n, as, &options, diag)
+              : dv_contraction_create(to, p->spec.jit, n, &options, diag);
 }
 
 // Returns whether the user prescribes the size of variable v in the loops of a
 // tile, and the tile has more values of it.
 static int is_cut_by_pin(const dv_product *p, const dv_tile *t, int32_t v)
 {
-    return p->how.pins->tiled >> v & 1 && !p->o->vars[v].reduce &&
-           p->how.pins->tile[v] < t->end[v] - t->begin[v];
+    return p->spec.pins->tiled >> v & 1 && !p->o->vars[v].reduce &&
+           p->spec.pins->tile[v] < t->end[v] - t->begin[v];
 }
 
 static dv_status refuse_order(const dv_product *p, dv_diag *diag)
@@ -610,7 +611,7 @@ static dv_status apply_pins(const dv_product *p, const dv_tile *t, dv_nest *n,
                             const dv_product_set *set, dv_diag *diag)
 {
     dv_contraction *c = NULL;
-    dv_arena *arena = p->how.arena;
+    dv_arena *arena = p->spec.arena;
     dv_tile_schedule loops = {0};
     dv_nest chosen;
     int fits = 1;
@@ -636,7 +637,7 @@ static dv_status apply_pins(const dv_product *p, const dv_tile *t, dv_nest *n,
         fits = dv_tile_loops_cut(&loops, k.vars, loops.k_block, k.size, arena);
     for (int32_t v = 0; fits && v < p->o->n_vars; v++)
         if (is_cut_by_pin(p, t, v))
-            fits = dv_tile_loops_cut(&loops, 1u << v, p->how.pins->tile[v],
+            fits = dv_tile_loops_cut(&loops, 1u << v, p->spec.pins->tile[v],
                                      t->end[v] - t->begin[v], arena);
     if (fits && dv_tile_loops_apply(n, &loops, p->sums))
         return DV_OK;
@@ -651,11 +652,11 @@ static dv_status apply_loops(const dv_product *p, const dv_tile *t, dv_nest *n,
                              dv_contraction_choices *choices, int *obeys,
                              dv_diag *diag)
 {
-    const dv_op_schedule *as = p->how.as;
+    const dv_op_schedule *as = p->spec.as;
     size_t shape = shape_of(p, t);
-    *obeys = as && !(p->how.probing && !as->n_tiles);
+    *obeys = as && !(p->spec.probing && !as->n_tiles);
     if (*obeys && shape >= (size_t)as->n_tiles)
-        return dv_fail(diag, DV_E_CHECK, dv_plan_at(p->how.plan, as->off),
+        return dv_fail(diag, DV_E_CHECK, dv_plan_at(p->spec.plan, as->off),
                        "the plan has no loops for some tiles of %s",
                        p->o->name);
     if (*obeys)
@@ -676,14 +677,14 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     dv_contraction_choices as;
     dv_nest n;
     nest_of(p, t, inside, &n, &bytes);
-    for (int32_t v = 0; !p->how.as && v < p->o->n_vars; v++)
+    for (int32_t v = 0; !p->spec.as && v < p->o->n_vars; v++)
         pinned |= is_cut_by_pin(p, t, v);
     DV_TRY(pinned ? apply_pins(p, t, &n, set, diag)
                   : apply_loops(p, t, &n, &as, &obeys, diag));
     *to = find_contract(set, &n, obeys ? &as : NULL);
     if (!*to) {
-        dv_nest *copy = DV_NEW(p->how.arena, dv_nest, 1);
-        if (!copy || !make_room(set, p->how.arena))
+        dv_nest *copy = DV_NEW(p->spec.arena, dv_nest, 1);
+        if (!copy || !make_room(set, p->spec.arena))
             return dv_nomem(diag);
         dv_nest_copy(copy, &n);
         DV_TRY(create_contract(p, &n, obeys ? &as : NULL, set,
@@ -756,16 +757,16 @@ static dv_status epilogue_for(dv_product *p, const dv_tile *t, tile_kernel *to,
     to->finish = find_epilogue(p, to);
     if (to->finish)
         return DV_OK;
-    dv_whole_op whole = dv_plan_whole_op(p->how.plan, p->how.op);
-    dv_epilogue_how how = {.p = whole.p,
-                           .op = whole.op,
-                           .kernel = p->how.kernel,
-                           .type = p->nest.dtype,
-                           .steps = to->steps,
-                           .as = p->how.as,
-                           .jit = p->how.jit,
-                           .arena = p->how.arena};
-    DV_TRY(dv_epilogue_create(&to->finish, &how, diag));
+    dv_whole_op whole = dv_plan_whole_op(p->spec.plan, p->spec.op);
+    dv_epilogue_spec spec = {.p = whole.p,
+                             .op = whole.op,
+                             .kernel = p->spec.kernel,
+                             .type = p->nest.dtype,
+                             .steps = to->steps,
+                             .as = p->spec.as,
+                             .jit = p->spec.jit,
+                             .arena = p->spec.arena};
+    DV_TRY(dv_epilogue_create(&to->finish, &spec, diag));
     return to->finish
                ? DV_OK
                : dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
@@ -803,7 +804,7 @@ static int note_blocks(dv_product *p, const dv_tile *t)
         for (int v = 0; v < p->o->n_vars; v++)
             n *= p->flat[i]->coef[v] ? t->n_slots[v] : 1;
         if (!p->blocks[i])
-            p->blocks[i] = DV_NEW(p->how.arena, once_block, n);
+            p->blocks[i] = DV_NEW(p->spec.arena, once_block, n);
         if (!p->blocks[i])
             return 0;
         p->n_blocks[i] = n;
@@ -827,14 +828,14 @@ static dv_status make_shape(dv_product *p, const dv_tile *t,
     tile_kernel *to = &p->made[shape];
     if (to->c)
         return DV_OK;
-    if (!p->inside && !p->direct && !p->how.parts)
+    if (!p->inside && !p->direct && !p->spec.parts)
         DV_TRY(epilogue_for(p, t, to, diag));
     DV_TRY(contract_for(p, t, p->inside, &to->c, set, diag));
     if (p->tiles[shape].loops)
         return DV_OK;
     for (int i = 0; i < p->n_shorts; i++)
         p->tiles[shape].shorts |= (uint32_t)(shape >> i & 1) << p->shorts[i];
-    return dv_tile_loops_describe(&p->tiles[shape], to->c, p->how.arena, diag);
+    return dv_tile_loops_describe(&p->tiles[shape], to->c, p->spec.arena, diag);
 }
 
 dv_status dv_product_prepare(dv_product *p, const dv_tile *t,
@@ -851,7 +852,7 @@ int64_t dv_product_once_bytes(const dv_product *p)
 
 int dv_product_unfuse(dv_product *p)
 {
-    if (!p->inside || p->how.as)
+    if (!p->inside || p->spec.as)
         return 0;
     p->inside = 0;
     p->bias = -1;
@@ -879,7 +880,7 @@ void dv_product_describe(const dv_product *p, dv_op_schedule *out)
         dv_epilogue_describe(p->made[i].finish, out);
     }
     out->epilogue =
-        p->how.parts           ? DV_EPILOGUE_PARTS
+        p->spec.parts          ? DV_EPILOGUE_PARTS
         : p->inside            ? DV_EPILOGUE_KERNEL
         : !p->direct && blocks ? DV_EPILOGUE_BLOCKS
         : !p->direct           ? DV_EPILOGUE_TILE
@@ -947,10 +948,10 @@ static void put_key(dv_text *key, const pack_job *j, int64_t bytes)
 {
     const dv_product *p = j->p;
     const dv_contraction *c = p->made[shape_of(p, j->t)].c;
-    const dv_widen *w = &p->copy[j->i];
+    const dv_operand_copy *w = &p->copy[j->i];
     dv_contraction_choices as = dv_contraction_chosen(c);
     const int64_t of[] = {(int64_t)(intptr_t)j->from,
-                          (int64_t)(intptr_t)dv_jit_isa(p->how.jit),
+                          (int64_t)(intptr_t)dv_jit_isa(p->spec.jit),
                           bytes,
                           j->i,
                           dv_contraction_once(c),
@@ -987,7 +988,7 @@ static dv_status pack_factor(const void *user, void *to, dv_diag *diag)
                      : to;
         if (!copy)
             return dv_nomem(diag);
-        dv_widen_run(&p->copy[j->i], j->t->begin, j->t->end, from, copy);
+        dv_operand_copy_run(&p->copy[j->i], j->t->begin, j->t->end, from, copy);
         from = copy;
     }
     if (!packs)
@@ -1061,7 +1062,7 @@ static void find_operands(const dv_product *p, const dv_tile *t,
             operands[i] = (char *)(uintptr_t)packed[i];
             continue;
         }
-        dv_widen_run(&p->copy[i], t->begin, t->end, operands[i], *room);
+        dv_operand_copy_run(&p->copy[i], t->begin, t->end, operands[i], *room);
         operands[i] = *room;
         *room += copy_bytes(p, i, t, steps);
     }
@@ -1078,7 +1079,7 @@ void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
                                 .in1 = op[1],
                                 .out = op[2],
                                 .packed = {packed[0], packed[1]}};
-    if (p->how.parts)
+    if (p->spec.parts)
         args.out = acc;
     if (m->finish && !p->there) {
         int64_t steps[DV_MAX_VARS];
@@ -1086,7 +1087,7 @@ void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
         room += sum_strides(p, t, steps);
     }
     if (p->bias >= 0)
-        args.bias = begin_of(&p->how.kernel->reads[p->bias], p->o, t,
+        args.bias = begin_of(&p->spec.kernel->reads[p->bias], p->o, t,
                              at[p->bias], p->sum_bytes);
     args.workspace = room;
     dv_contraction_cursor run;

@@ -40,7 +40,7 @@ typedef struct dv_product_set {
 } dv_product_set;
 void dv_product_set_free(dv_product_set *s);
 
-typedef struct dv_product_how {
+typedef struct dv_product_spec {
     const dv_plan *plan;
     const dv_kernel *kernel;
     // The vector kernels that add up partial sums and compute the results from
@@ -59,11 +59,11 @@ typedef struct dv_product_how {
     const dv_schedule_pins *pins;
     dv_jit *jit;
     dv_arena *arena;
-} dv_product_how;
+} dv_product_spec;
 
 // Creates a product (the execution of an op as contractions); *out is NULL if
 // the op is not a sum of products or has no kernels.
-dv_status dv_product_create(dv_product **out, const dv_product_how *how,
+dv_status dv_product_create(dv_product **out, const dv_product_spec *spec,
                             dv_diag *diag);
 // Returns the largest workspace that a prepared tile needs: for sums, for
 // copied operands and for its contraction.

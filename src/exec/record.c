@@ -397,7 +397,7 @@ static void record_phase(void *user, int n, void (*body)(void *arg, int i),
 static const char *needs_more(const dv_exec *x, int32_t group, int32_t op)
 {
     const dv_op_kernels *by = &x->prepared[op];
-    const dv_group_plan *p = &x->group[group];
+    const dv_group_exec *p = &x->group[group];
     if (x->plan->ops->ops[op].is_extern)
         return "it is extern";
     if (p->n_queued)

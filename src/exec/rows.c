@@ -39,7 +39,7 @@ static int has_var(const row_vars *x, int v)
 }
 
 typedef struct inliner {
-    const dv_rows_how *how;
+    const dv_rows_spec *spec;
     const dv_program *p;
     dv_arena *arena;
     dv_op *ops; // the group's ops; inlining rewrites them one by one
@@ -147,11 +147,11 @@ static int is_stored_whole(const inliner *f, const dv_op *o)
 static int is_own(const inliner *f, int32_t w)
 {
     const dv_op *o = &f->ops[w], *all = f->p->ops;
-    int32_t first = f->how->group->first_op, t = o->write.tensor, found = 0;
+    int32_t first = f->spec->group->first_op, t = o->write.tensor, found = 0;
     if (f->p->tensors[t].is_input || f->p->tensors[t].is_output)
         return 0;
     for (int32_t i = 0; i < f->p->n_ops; i++) {
-        int here = i > first + w && i < f->how->group->end_op;
+        int here = i > first + w && i < f->spec->group->end_op;
         if ((i != first + w && all[i].write.tensor == t) ||
             (dv_op_reads(&all[i], t) &&
              (!here || dv_op_compute(f->p, &all[i]) != dv_op_compute(f->p, o))))
@@ -287,10 +287,10 @@ static void rewrite(inliner *f, const uint8_t *inlined, int32_t i)
 // into slices, one per tile, or the first variable if there is only one tile.
 static row_vars pick_row(const inliner *f, int32_t i)
 {
-    const dv_plan *plan = f->how->plan;
-    int32_t op = f->how->group->first_op + i;
+    const dv_plan *plan = f->spec->plan;
+    int32_t op = f->spec->group->first_op + i;
     int32_t v = f->ops[i].n_vars && !f->ops[i].vars[0].reduce ? 0 : -1;
-    if (f->how->group->n_tiles > 1)
+    if (f->spec->group->n_tiles > 1)
         v = cut_var(plan, op);
     return (row_vars){v >= 0, {v}};
 }
@@ -326,7 +326,7 @@ static int count_rows(const inliner *f)
 static int in_order(const inliner *f, const row_vars *row)
 {
     const dv_op *o = &f->ops[0];
-    const int64_t *slices = f->how->plan->slices[f->how->group->first_op];
+    const int64_t *slices = f->spec->plan->slices[f->spec->group->first_op];
     int k = 0;
     while (k < row->n && slices[row->v[k]] == 1)
         k++;
@@ -338,7 +338,7 @@ static int in_order(const inliner *f, const row_vars *row)
 
 static int same_range(const inliner *f, const row_vars *row, int32_t i)
 {
-    int64_t *const *slices = f->how->plan->slices + f->how->group->first_op;
+    int64_t *const *slices = f->spec->plan->slices + f->spec->group->first_op;
     for (int k = 0; k < row[0].n; k++) {
         int v = row[i].v[k], w = row[0].v[k];
         if (f->ops[i].vars[v].begin != f->ops[0].vars[w].begin ||
@@ -353,7 +353,7 @@ static int same_range(const inliner *f, const row_vars *row, int32_t i)
 // enumerate rows are sliced.
 static int is_whole(const inliner *f, const row_vars *row, int32_t i)
 {
-    const int64_t *slices = f->how->plan->slices[f->how->group->first_op + i];
+    const int64_t *slices = f->spec->plan->slices[f->spec->group->first_op + i];
     for (int v = 0; v < f->ops[i].n_vars; v++)
         if (!has_var(&row[i], v) && slices[v] < dv_var_len(&f->ops[i], v))
             return 0;
@@ -374,7 +374,7 @@ static row_vars rows_of_plan(const dv_op_schedule *as)
 // ops have the same rows and each needs only the same row of others.
 static int all_in_rows(const inliner *f, row_vars *row, int many)
 {
-    const dv_op_schedule *as = f->how->as;
+    const dv_op_schedule *as = f->spec->as;
     int n = as ? as->n_rows : many ? count_rows(f) : 1;
     if (n < 1 || n > MAX_LEVELS || (!as && many && n < 2))
         return 0;
@@ -404,10 +404,10 @@ typedef struct row_ops {
 // execution and removes the ops that are inlined. x->n is the number of
 // remaining ops, or 0 if the group cannot run row by row. Returns 0 when out of
 // memory.
-static int inline_ops(const dv_rows_how *how, dv_arena *arena, row_ops *x)
+static int inline_ops(const dv_rows_spec *spec, dv_arena *arena, row_ops *x)
 {
-    const dv_group *g = how->group;
-    inliner f = {.how = how, .p = how->plan->ops, .arena = arena};
+    const dv_group *g = spec->group;
+    inliner f = {.spec = spec, .p = spec->plan->ops, .arena = arena};
     uint8_t inlined[MAX_OPS] = {0};
     *x = (row_ops){0};
     f.n = g->end_op - g->first_op;
@@ -418,11 +418,12 @@ static int inline_ops(const dv_rows_how *how, dv_arena *arena, row_ops *x)
         return 0;
     for (int32_t i = 0; i < f.n; i++)
         f.ops[i] = f.p->ops[g->first_op + i];
-    if (!all_in_rows(&f, x->all, 1) && (how->as || !all_in_rows(&f, x->all, 0)))
+    if (!all_in_rows(&f, x->all, 1) &&
+        (spec->as || !all_in_rows(&f, x->all, 0)))
         return 1;
     x->even = in_order(&f, x->all);
     for (int32_t i = 0; i < f.n && !f.failed; i++) {
-        int wanted = !how->as || how->as[i].kind == DV_KERNEL_INLINE;
+        int wanted = !spec->as || spec->as[i].kind == DV_KERNEL_INLINE;
         rewrite(&f, inlined, i);
         inlined[i] = (uint8_t)(wanted && may_inline(&f, i));
     }
@@ -487,7 +488,7 @@ struct dv_rows {
 };
 
 typedef struct maker {
-    const dv_rows_how *how;
+    const dv_rows_spec *spec;
     dv_jit *jit;
     dv_arena *arena;
     dv_rows *r;
@@ -515,7 +516,7 @@ static int set_operands(maker *m, statement *s, const dv_vec_op_kernel *look,
                     : read == o->n_reads ? o->write.tensor
                                          : o->reads[read].tensor;
         if (read >= 0)
-            m->r->across &= !m->how->strides || !m->how->strides[tensor[i]];
+            m->r->across &= !m->spec->strides || !m->spec->strides[tensor[i]];
         operand[i] = look->shape->operands[i];
         int64_t es = dv_dtype_get((dv_dtype)operand[i].dtype)->size_bytes;
         operand[i].outer = by[s->row] / es;
@@ -551,24 +552,24 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
     dv_vec_op *v;
     dv_vec_op_kernel look;
     *ok = 0;
-    if (!dv_kernel_init(&k, m->how->plan->ops, o, m->how->strides, m->arena))
+    if (!dv_kernel_init(&k, m->spec->plan->ops, o, m->spec->strides, m->arena))
         return dv_nomem(diag);
-    dv_vec_how how = {.p = m->how->plan->ops,
-                      .op = o,
-                      .reads = k.reads,
-                      .write = &k.write,
-                      .whole = 1};
+    dv_vec_spec spec = {.p = m->spec->plan->ops,
+                        .op = o,
+                        .reads = k.reads,
+                        .write = &k.write,
+                        .whole = 1};
     dv_op_schedule as = {.inner = -1, .outer = -1};
-    const dv_op_schedule *given = m->how->as ? m->how->as : m->how->loops;
+    const dv_op_schedule *given = m->spec->as ? m->spec->as : m->spec->loops;
     if (given) {
         as.inner = given[s->number].inner;
         as.outer = given[s->number].outer;
         as.window = given[s->number].window;
-        how.as = &as;
+        spec.as = &as;
     }
     if (o->n_reads >= FEW_OPERANDS)
         return DV_OK;
-    DV_TRY(dv_vec_op_create(&v, &how, m->jit, m->arena, diag));
+    DV_TRY(dv_vec_op_create(&v, &spec, m->jit, m->arena, diag));
     if (!v)
         return DV_OK;
     dv_vec_op_get_kernel(v, &look);
@@ -632,8 +633,8 @@ static int32_t unit_of(const maker *m, int32_t s)
 {
     const dv_rows *r = m->r;
     int32_t u = 0;
-    if (m->how->as)
-        return m->how->as[r->s[s].number].unit;
+    if (m->spec->as)
+        return m->spec->as[r->s[s].number].unit;
     while (u < r->n_units && !may_join(m, &r->units[u], s))
         u++;
     return u;
@@ -659,7 +660,7 @@ static int find_units(maker *m)
 // Returns 1 if several rows of the statement fit into L1.
 static int is_short(const maker *m, const statement *s)
 {
-    return 8 * s->n_bytes <= m->how->l1_bytes;
+    return 8 * s->n_bytes <= m->spec->l1_bytes;
 }
 
 // Returns the number of rows that statement s must stay behind statement a,
@@ -667,7 +668,8 @@ static int is_short(const maker *m, const statement *s)
 // result of a reduction is available some time after its row; if rows are
 // short, s stays 2 rows behind so that it does not wait. With long rows a delay
 // of 2 would exceed the cache.
-static int64_t behind(const maker *m, const statement *s, const statement *a)
+static int64_t delay_after(const maker *m, const statement *s,
+                           const statement *a)
 {
     if (a->unit < s->unit)
         return 0;
@@ -684,16 +686,17 @@ static int find_delays(maker *m)
     dv_rows *r = m->r;
     for (int32_t i = 0; i < r->n; i++) {
         statement *s = &r->s[i];
-        if (m->how->as)
-            s->delay = m->how->as[s->number].delay;
+        if (m->spec->as)
+            s->delay = m->spec->as[s->number].delay;
         if (s->delay < 0 || s->delay > MOST_DELAY)
             return 0;
         for (int32_t k = 0; k < i; k++) {
             const statement *a = &r->s[k];
             if (!dv_op_reads(s->op, a->op->write.tensor))
                 continue;
-            if (!m->how->as)
-                s->delay = dv_max_i64(s->delay, a->delay + behind(m, s, a));
+            if (!m->spec->as)
+                s->delay =
+                    dv_max_i64(s->delay, a->delay + delay_after(m, s, a));
             else if (s->delay < a->delay + (a->unit >= s->unit))
                 return 0;
         }
@@ -727,7 +730,7 @@ static int is_read_after(const dv_rows *r, int32_t tensor, int32_t i)
 static void prefetch_next_row(const maker *m, int32_t i, int beside)
 {
     statement *s = &m->r->s[i];
-    const dv_op_schedule *as = m->how->as ? &m->how->as[s->number] : NULL;
+    const dv_op_schedule *as = m->spec->as ? &m->spec->as[s->number] : NULL;
     if (!as && beside &&
         (s->delay || !is_short(m, s) || m->r->n_units > 1 || m->r->n < MANY))
         return;
@@ -766,24 +769,24 @@ static int is_profitable(const maker *m)
         most = dv_max_i64(most, r->s[i].n_bytes);
     if (r->n_units == r->n || (r->n_units > 1 && most < SHORT_BYTES))
         return 0;
-    return !m->how->l2_bytes || 4 * (r->last + 1) * most <= m->how->l2_bytes;
+    return !m->spec->l2_bytes || 4 * (r->last + 1) * most <= m->spec->l2_bytes;
 }
 
-dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
+dv_status dv_rows_create(dv_rows **out, const dv_rows_spec *spec, dv_jit *jit,
                          dv_arena *arena, dv_diag *diag)
 {
     row_ops x;
     *out = NULL;
-    if (!inline_ops(how, arena, &x))
+    if (!inline_ops(spec, arena, &x))
         return dv_nomem(diag);
     if (x.n < 2)
         return DV_OK;
     dv_rows *r = DV_NEW(arena, dv_rows, 1);
     if (!r)
         return dv_nomem(diag);
-    maker m = {how, jit, arena, r};
-    r->plan = how->plan;
-    r->op = how->group->first_op;
+    maker m = {spec, jit, arena, r};
+    r->plan = spec->plan;
+    r->op = spec->group->first_op;
     memcpy(r->all, x.all, sizeof r->all);
     r->rows = x.all[0];
     r->n = x.n;
@@ -799,7 +802,8 @@ dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
         if (!ok)
             return DV_OK;
     }
-    if (!find_units(&m) || !find_delays(&m) || (!how->as && !is_profitable(&m)))
+    if (!find_units(&m) || !find_delays(&m) ||
+        (!spec->as && !is_profitable(&m)))
         return DV_OK;
     DV_TRY(make_units(&m, diag));
     *out = r;

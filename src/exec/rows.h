@@ -22,7 +22,7 @@ typedef struct dv_rows dv_rows;
 // What dv_rows_create needs to know of a group of ops. Arrays are borrowed;
 // `strides` has the strides of tensors that are not row-major (as for
 // dv_kernel_init).
-typedef struct dv_rows_how {
+typedef struct dv_rows_spec {
     const dv_plan *plan;
     const dv_group *group;
     // The plan's schedules of the group's ops, which are obeyed; NULL: the rows
@@ -33,12 +33,12 @@ typedef struct dv_rows_how {
     const dv_op_schedule *loops;
     int64_t *const *strides;
     int64_t l1_bytes, l2_bytes; // cache sizes of a core; 0: unknown
-} dv_rows_how;
+} dv_rows_spec;
 
 // Creates the row-by-row execution in the arena. *out is NULL with DV_OK if it
 // is not possible or, if it is chosen here, running the ops one by one is
 // faster.
-dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
+dv_status dv_rows_create(dv_rows **out, const dv_rows_spec *spec, dv_jit *jit,
                          dv_arena *arena, dv_diag *diag);
 // Describes how an op of the group (by its number in the plan) is computed.
 void dv_rows_describe(const dv_rows *r, int32_t op, dv_op_schedule *out);

@@ -256,20 +256,20 @@ static dv_status make_entry(const dv_session *s, entry *e, call *c,
                             dv_diag *diag)
 {
     dv_program *p = NULL;
-    dv_exec_options how = DV_EXEC_OPTIONS_INIT;
+    dv_exec_options options = DV_EXEC_OPTIONS_INIT;
     dv_strides *strides = DV_NEW(&c->arena, dv_strides, c->n + 1);
     if (!strides)
         return dv_nomem(diag);
     for (size_t i = 0; i < c->n; i++)
         if (c->operands[i].strides)
-            strides[how.n_strides++] =
+            strides[options.n_strides++] =
                 (dv_strides){c->operands[i].name, c->operands[i].strides};
-    how.strides = strides;
+    options.strides = strides;
     DV_TRY(make_program(&p, s, c, diag));
     dv_status st = dv_plan_create(&e->plan, p, &s->target, s->o.plan, diag);
     dv_program_destroy(p);
     if (st == DV_OK)
-        st = dv_exec_create_with(&e->exec, e->plan, &how, diag);
+        st = dv_exec_create_with(&e->exec, e->plan, &options, diag);
     return st == DV_OK ? bind_constants(s, e, diag) : st;
 }
 

@@ -27,7 +27,7 @@ typedef struct dv_tile_buffer {
 
 // What the thread executor knows of a group (ops that share one tile space)
 // before a run.
-typedef struct dv_group_plan {
+typedef struct dv_group_exec {
     dv_tile_buffer *locals;
     int32_t n_locals;
     int snapshots; // 1 if an op of the group reads the tensor it overwrites
@@ -45,7 +45,7 @@ typedef struct dv_group_plan {
     // tiles taken at a time, and whether threads steal from each other.
     int64_t n_queued, chunk;
     int steal;
-} dv_group_plan;
+} dv_group_exec;
 
 // The prepared kernels of an op: of a matrix product, else vector kernels. If
 // both pointers are NULL, the interpreter (strip/) runs the op, or the group's
@@ -174,7 +174,7 @@ struct dv_exec {
     int *written;      // a dv_written, by tensor
     int32_t op_failed; // the op whose preparation has failed; -1: none
     int packed;        // 1 if the constants that the plan packs once are packed
-    dv_group_plan *group; // run-time data, one entry per group
+    dv_group_exec *group; // run-time data, one entry per group
     // Bytes of each thread's memory for tiles, for packed operands, and for
     // copies of operands with a border.
     int64_t local_bytes, workspace_bytes, stage_bytes;

@@ -109,7 +109,7 @@ static void start_op(dv_thread *w, int32_t op)
 // Sets the addresses of the temporaries of a group (ops that share one tile
 // space) to this thread's tile buffers, moved back so that indices of the whole
 // tensor address the current tile.
-static void place_locals(dv_thread *w, const dv_group_plan *g, int64_t tile)
+static void place_locals(dv_thread *w, const dv_group_exec *g, int64_t tile)
 {
     const dv_exec *x = w->run->x;
     const dv_plan *plan = x->plan;
@@ -164,7 +164,7 @@ static int next_tiles(cursor *c)
     dv_run *r = c->w->run;
     const dv_exec *x = r->x;
     const dv_group *g = &x->plan->groups[c->me->group];
-    const dv_group_plan *p = &x->group[c->me->group];
+    const dv_group_exec *p = &x->group[c->me->group];
     int64_t n;
     if (p->n_queued) {
         if (!dv_queue_next(&r->queue, c->w->id, &c->next, &n))
@@ -196,7 +196,7 @@ static int next_tiles(cursor *c)
 static int next_tile(cursor *c)
 {
     dv_run *r = c->w->run;
-    const dv_group_plan *p = &r->x->group[c->me->group];
+    const dv_group_exec *p = &r->x->group[c->me->group];
     if (c->me->id == 0 && dv_run_is_cancelled(r))
         atomic_store(&r->failed_in, c->me->n_phases);
     if (atomic_load_explicit(&r->failed_in, memory_order_relaxed) != INT64_MAX)
@@ -219,7 +219,7 @@ static int next_tile(cursor *c)
 static void find_box(cursor *c)
 {
     const dv_exec *x = c->me->x;
-    const dv_group_plan *p = &x->group[c->me->group];
+    const dv_group_exec *p = &x->group[c->me->group];
     int64_t bmn[3];
     c->what = c->me->what;
     if (!c->range) {
@@ -402,7 +402,7 @@ static int ends_run(const dv_run *r, int32_t group)
 static void run_share(const thread *me, int32_t i)
 {
     dv_run *r = me->r;
-    const dv_group_plan *p = &me->x->group[me->group];
+    const dv_group_exec *p = &me->x->group[me->group];
     cursor c = {.me = me, .w = &r->threads[i], .op = me->end};
     if (p->grid) {
         c.all = (dv_tile_range){.n = p->n_queued, .k1 = p->grid->kt};
@@ -426,7 +426,7 @@ static void run_phase(thread *me)
 {
     dv_run *r = me->r;
     const dv_exec *x = me->x;
-    const dv_group_plan *p = &x->group[me->group];
+    const dv_group_exec *p = &x->group[me->group];
     if (p->n_queued) {
         if (me->id == 0)
             dv_queue_reset(&r->queue, p->n_queued, p->chunk, p->steal);

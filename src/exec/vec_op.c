@@ -92,7 +92,7 @@ struct dv_vec_op {
 };
 
 typedef struct maker {
-    const dv_vec_how *how;
+    const dv_vec_spec *spec;
     dv_arena *arena;
     dv_vec_node *nodes;
     int32_t n, cap;
@@ -162,7 +162,7 @@ static uint16_t index_node(maker *m, const dv_expr *e, int whole)
     uint16_t x = load_node(m, m->first_index + index_number(m, e));
     if (whole || m->shape.compute == DV_I32)
         return x;
-    dv_expr_index_bounds(m->how->whole_op ? m->how->whole_op : m->how->op, e,
+    dv_expr_index_bounds(m->spec->whole_op ? m->spec->whole_op : m->spec->op, e,
                          &lo, &hi);
     return add(
         m, (dv_vec_node){.kind = DV_VEC_FLOAT,
@@ -242,7 +242,7 @@ static uint16_t node_of(maker *m, const dv_expr *e, int whole)
         return load_node(
             m, whole ? m->whole_operand[e->read]
                : m->points
-                   ? m->operand_of[m->point * m->how->op->n_reads + e->read]
+                   ? m->operand_of[m->point * m->spec->op->n_reads + e->read]
                    : e->read);
     case DV_EXPR_INDEX:
         return index_node(m, e, whole);
@@ -260,7 +260,7 @@ static uint16_t node_of(maker *m, const dv_expr *e, int whole)
                              : add(m, (dv_vec_node){.kind = DV_VEC_REDUCED});
     if (e->fn != DV_RED_MEAN)
         return all;
-    double count = (double)dv_op_points(m->how->op, e->vars);
+    double count = (double)dv_op_points(m->spec->op, e->vars);
     n = (dv_vec_node){.kind = DV_VEC_CONST, .value = count};
     n = (dv_vec_node){
         .kind = DV_VEC_APPLY, .fn = DV_FN_DIV, .arg = {all, add(m, n), 0}};
@@ -290,37 +290,37 @@ static int is_indirect(const dv_op *op)
 
 // Returns whether read number i of the written tensor is harmless without a
 // copy of it: it reads what the same point writes, or what no point writes.
-static int same_element(const dv_vec_how *how, int i)
+static int same_element(const dv_vec_spec *spec, int i)
 {
-    const dv_op *op = how->op;
+    const dv_op *op = spec->op;
     int equal = dv_access_is_indirect(&op->write)
                     ? dv_access_equal(op, &op->reads[i], &op->write)
-                    : same_place(&how->reads[i], how->write, op->n_vars);
+                    : same_place(&spec->reads[i], spec->write, op->n_vars);
     return equal || !dv_op_reads_own_write(op);
 }
 
 // Returns the type in which kernels store the result: a bool whose value is 0
 // or 1 anyway is a u8.
-static dv_dtype stored_type(const dv_vec_how *how)
+static dv_dtype stored_type(const dv_vec_spec *spec)
 {
-    const dv_expr *e = how->op->body;
-    dv_dtype t = how->p->tensors[how->op->write.tensor].dtype;
+    const dv_expr *e = spec->op->body;
+    dv_dtype t = spec->p->tensors[spec->op->write.tensor].dtype;
     int bit = e->kind == DV_EXPR_APPLY ? dv_fn_compares((dv_fn)e->fn)
                                        : e->dtype == DV_BOOL;
     return t == DV_BOOL && bit ? DV_U8 : t;
 }
 
-static int types_agree(const dv_vec_how *how, const dv_isa *isa,
+static int types_agree(const dv_vec_spec *spec, const dv_isa *isa,
                        dv_dtype compute)
 {
-    const dv_program *p = how->p;
-    const dv_op *op = how->op;
-    int some = how->looks && !dv_op_gathers(op);
+    const dv_program *p = spec->p;
+    const dv_op *op = spec->op;
+    int some = spec->looks && !dv_op_gathers(op);
     for (int i = 0; i < op->n_reads; i++)
         if (!dv_vec_loads(p->tensors[op->reads[i].tensor].dtype, compute) &&
             !dv_op_is_index(op, i))
             return 0;
-    return dv_vec_stores_on(isa, stored_type(how), compute) &&
+    return dv_vec_stores_on(isa, stored_type(spec), compute) &&
            (compute != DV_I32 ||
             dv_vec_op_fit(p, op) >= (some ? DV_FITS_DEPENDS : DV_FITS_ALL));
 }
@@ -349,59 +349,62 @@ static int has_all(const dv_expr *e, dv_dtype compute, int whole)
     return 1;
 }
 
-static int possible(const dv_vec_how *how, const dv_isa *isa, dv_dtype *compute)
+static int possible(const dv_vec_spec *spec, const dv_isa *isa,
+                    dv_dtype *compute)
 {
-    const dv_op *op = how->op;
-    *compute = how->as_f32 ? DV_F32 : dv_kernel_type(dv_op_compute(how->p, op));
-    if (op->is_extern || (dv_op_has_border(op) && !how->staged) ||
+    const dv_op *op = spec->op;
+    *compute =
+        spec->as_f32 ? DV_F32 : dv_kernel_type(dv_op_compute(spec->p, op));
+    if (op->is_extern || (dv_op_has_border(op) && !spec->staged) ||
         op->n_reads >= DV_VEC_MAX_OPERANDS ||
         dv_access_gathers(op, &op->write) || n_reducers(op->body) > 1 ||
-        (!how->looks && is_indirect(op)))
+        (!spec->looks && is_indirect(op)))
         return 0;
     for (int i = 0; i < op->n_reads; i++) {
         const dv_access *a = &op->reads[i];
         int far = dv_access_gathers(op, a);
         if ((far && !plain_indices(op, a)) ||
-            (a->tensor == op->write.tensor && !how->copied &&
-             (far ? dv_op_reads_own_write(op) : !same_element(how, i))))
+            (a->tensor == op->write.tensor && !spec->copied &&
+             (far ? dv_op_reads_own_write(op) : !same_element(spec, i))))
             return 0;
     }
-    return has_all(op->body, *compute, 0) && types_agree(how, isa, *compute);
+    return has_all(op->body, *compute, 0) && types_agree(spec, isa, *compute);
 }
 
 // Returns the stride of an access along a variable, in elements of a row-major
 // tensor. Accesses are numbered: first the reads, then the write.
-static int64_t access_step(const dv_vec_how *how, int access, int v)
+static int64_t access_step(const dv_vec_spec *spec, int access, int v)
 {
-    return dv_access_step(how->p, dv_op_access(how->op, access), v);
+    return dv_access_step(spec->p, dv_op_access(spec->op, access), v);
 }
 
 // Estimates the cost of one element with v as the inner loop: strided accesses
 // are scalar, and a short loop is mostly prologue and tail.
 static double loop_cost(const maker *m, int v)
 {
-    const dv_vec_how *how = m->how;
-    const dv_op *op = how->op;
+    const dv_vec_spec *spec = m->spec;
+    const dv_op *op = spec->op;
     double sum = 1;
     int reduces = dv_op_reduce(op) && !m->points;
     for (int i = 0; i < op->n_reads + !reduces; i++) {
-        int64_t apart = access_step(how, i, v);
+        int64_t apart = access_step(spec, i, v);
         sum += apart == 0 ? 0 : apart == 1 ? 1 : 6;
     }
-    if (reduces && !op->vars[v].reduce && access_step(how, op->n_reads, v) != 1)
+    if (reduces && !op->vars[v].reduce &&
+        access_step(spec, op->n_reads, v) != 1)
         sum += 1;
     int64_t n = dv_var_len(op, v);
     return n < 16 ? sum * (1 + 16 / (double)n) : sum;
 }
 
 // Returns 1 if an index value of the op depends on variable v.
-static int index_depends_on(const dv_vec_how *how, int v)
+static int index_depends_on(const dv_vec_spec *spec, int v)
 {
-    const dv_op *op = how->op;
+    const dv_op *op = spec->op;
     for (int i = 0; i < op->n_reads; i++)
         for (int d = 0; d < op->reads[i].n_dims; d++) {
             int via = op->reads[i].index[d].via;
-            if (via >= 0 && access_step(how, via, v))
+            if (via >= 0 && access_step(spec, via, v))
                 return 1;
         }
     return 0;
@@ -411,19 +414,19 @@ static int index_depends_on(const dv_vec_how *how, int v)
 // window, which are unrolled, cannot.
 static int may_loop(const maker *m, int v)
 {
-    const dv_op *op = m->how->op;
-    return !index_depends_on(m->how, v) && !(m->points && op->vars[v].reduce);
+    const dv_op *op = m->spec->op;
+    return !index_depends_on(m->spec, v) && !(m->points && op->vars[v].reduce);
 }
 
 static int is_worth_loop(const maker *m, int v)
 {
-    return dv_var_len(m->how->op, v) > 1 && may_loop(m, v);
+    return dv_var_len(m->spec->op, v) > 1 && may_loop(m, v);
 }
 
 static int32_t pick_inner(const maker *m)
 {
     int32_t best = -1;
-    for (int v = 0; v < m->how->op->n_vars; v++)
+    for (int v = 0; v < m->spec->op->n_vars; v++)
         if (is_worth_loop(m, v) &&
             (best < 0 || loop_cost(m, v) <= loop_cost(m, best)))
             best = v;
@@ -434,7 +437,7 @@ static int32_t pick_inner(const maker *m)
 // then stay in registers; otherwise the longest variable, for few calls.
 static int32_t pick_outer(const maker *m, int32_t inner)
 {
-    const dv_op *op = m->how->op;
+    const dv_op *op = m->spec->op;
     int32_t best = -1;
     for (int v = 0; v < op->n_vars; v++) {
         if (v == inner || !is_worth_loop(m, v))
@@ -460,15 +463,15 @@ static dv_vec_reduce kind_of(const dv_op *op, int32_t inner, int32_t outer)
 // space) that read the tensor, and does the group not write the tensor? The
 // first reader waits for memory, while the memory is idle during the last one,
 // which can therefore prefetch the next tile.
-static int last_reader(const dv_vec_how *how, int32_t tensor)
+static int last_reader(const dv_vec_spec *spec, int32_t tensor)
 {
-    const dv_op *ops = how->p->ops;
+    const dv_op *ops = spec->p->ops;
     int before = 0;
-    for (int32_t i = how->group->first_op; i < how->group->end_op; i++) {
+    for (int32_t i = spec->group->first_op; i < spec->group->end_op; i++) {
         if (ops[i].write.tensor == tensor ||
-            (i > how->number && dv_op_reads(&ops[i], tensor)))
+            (i > spec->number && dv_op_reads(&ops[i], tensor)))
             return 0;
-        before |= i < how->number && dv_op_reads(&ops[i], tensor);
+        before |= i < spec->number && dv_op_reads(&ops[i], tensor);
     }
     return before;
 }
@@ -476,59 +479,59 @@ static int last_reader(const dv_vec_how *how, int32_t tensor)
 // Returns the distance in elements from a read to the same read of the next
 // tile, which is prefetched; 0 if it is not prefetched, in particular if tiles
 // differ in more than one variable.
-static int64_t prefetch_distance(const dv_vec_how *how, int read)
+static int64_t prefetch_distance(const dv_vec_spec *spec, int read)
 {
-    const dv_op *op = how->op;
+    const dv_op *op = spec->op;
     int64_t ahead = 0;
-    if (!how->plan || read >= 64 || dv_access_is_indirect(&op->reads[read]) ||
+    if (!spec->plan || read >= 64 || dv_access_is_indirect(&op->reads[read]) ||
         op->reads[read].has_border)
         return 0;
-    if (how->as ? !(how->as->prefetch >> read & 1)
-                : !last_reader(how, op->reads[read].tensor))
+    if (spec->as ? !(spec->as->prefetch >> read & 1)
+                 : !last_reader(spec, op->reads[read].tensor))
         return 0;
     for (int v = 0; v < op->n_vars; v++) {
-        int64_t len = how->plan->slices[how->number][v];
+        int64_t len = spec->plan->slices[spec->number][v];
         if (len >= dv_var_len(op, v))
             continue;
         if (ahead || op->vars[v].reduce)
             return 0;
-        ahead = how->reads[read].coef[v] * len;
+        ahead = spec->reads[read].coef[v] * len;
     }
     return llabs(ahead) <= DV_VEC_MAX_STRIDE ? ahead : 0;
 }
 
 // Returns the length along a variable of a full block for transposing: BLOCK,
 // or all of a shorter variable.
-static int64_t widest(const dv_vec_how *how, int v)
+static int64_t widest(const dv_vec_spec *spec, int v)
 {
-    return dv_min_i64(dv_var_len(how->op, v), BLOCK);
+    return dv_min_i64(dv_var_len(spec->op, v), BLOCK);
 }
 
-static int is_copy(const dv_vec_how *how)
+static int is_copy(const dv_vec_spec *spec)
 {
-    const dv_op *op = how->op;
+    const dv_op *op = spec->op;
     return op->body->kind == DV_EXPR_READ &&
-           how->p->tensors[op->reads[op->body->read].tensor].dtype ==
-               how->p->tensors[op->write.tensor].dtype;
+           spec->p->tensors[op->reads[op->body->read].tensor].dtype ==
+               spec->p->tensors[op->write.tensor].dtype;
 }
 
 // Returns 1 if a read with these strides is transposed: it is contiguous along
 // the block's rows, and its stride along the columns spans a block.
-static int across(const dv_vec_how *how, int read, int64_t along_row,
+static int across(const dv_vec_spec *spec, int read, int64_t along_row,
                   int64_t along_col, int row)
 {
-    dv_dtype t = how->p->tensors[how->op->reads[read].tensor].dtype;
-    return along_row == 1 && along_col >= widest(how, row) &&
+    dv_dtype t = spec->p->tensors[spec->op->reads[read].tensor].dtype;
+    return along_row == 1 && along_col >= widest(spec, row) &&
            along_col <= DV_VEC_MAX_STRIDE &&
-           (is_copy(how) || dv_dtype_get(t)->size_bytes <= MOST_BYTES);
+           (is_copy(spec) || dv_dtype_get(t)->size_bytes <= MOST_BYTES);
 }
 
 // Returns 1 if any read is transposed when tensors are row-major.
-static int any_transposed(const dv_vec_how *how, int row, int col)
+static int any_transposed(const dv_vec_spec *spec, int row, int col)
 {
-    for (int i = 0; i < how->op->n_reads; i++)
-        if (across(how, i, access_step(how, i, row), access_step(how, i, col),
-                   row))
+    for (int i = 0; i < spec->op->n_reads; i++)
+        if (across(spec, i, access_step(spec, i, row),
+                   access_step(spec, i, col), row))
             return 1;
     return 0;
 }
@@ -537,20 +540,21 @@ static int any_transposed(const dv_vec_how *how, int row, int col)
 // transposed read along `row`. They become the op's loops even if the actual
 // memory layout does not permit transposing, so that results do not depend on
 // the layout. Returns 0 if there are none.
-static int find_block_loops(const dv_vec_how *how, int32_t *row, int32_t *col)
+static int find_block_loops(const dv_vec_spec *spec, int32_t *row, int32_t *col)
 {
-    const dv_op *op = how->op;
+    const dv_op *op = spec->op;
     int32_t c = -1;
     if (dv_op_reduce(op))
         return 0;
     for (int v = 0; v < op->n_vars; v++)
-        if (access_step(how, op->n_reads, v) == 1 &&
-            dv_var_len(how->op, v) >= SMALL)
+        if (access_step(spec, op->n_reads, v) == 1 &&
+            dv_var_len(spec->op, v) >= SMALL)
             c = v;
     for (int v = 0; v < op->n_vars && c >= 0; v++) {
-        int64_t down = access_step(how, op->n_reads, v);
-        if (v == c || dv_var_len(how->op, v) < SMALL || down < widest(how, c) ||
-            down > DV_VEC_MAX_STRIDE || !any_transposed(how, v, c))
+        int64_t down = access_step(spec, op->n_reads, v);
+        if (v == c || dv_var_len(spec->op, v) < SMALL ||
+            down < widest(spec, c) || down > DV_VEC_MAX_STRIDE ||
+            !any_transposed(spec, v, c))
             continue;
         *row = v;
         *col = c;
@@ -560,12 +564,12 @@ static int find_block_loops(const dv_vec_how *how, int32_t *row, int32_t *col)
 }
 
 // Lists the reads that are transposed in the actual memory layout.
-static void list_transposed(transpose *t, const dv_vec_how *how)
+static void list_transposed(transpose *t, const dv_vec_spec *spec)
 {
-    for (int i = 0; i < how->op->n_reads && t->n_transposed < MOST_TRANSPOSED;
+    for (int i = 0; i < spec->op->n_reads && t->n_transposed < MOST_TRANSPOSED;
          i++) {
-        const int64_t *step = how->reads[i].coef;
-        if (across(how, i, step[t->row], step[t->col], t->row))
+        const int64_t *step = spec->reads[i].coef;
+        if (across(spec, i, step[t->row], step[t->col], t->row))
             t->operand[t->n_transposed++] = i;
     }
 }
@@ -579,24 +583,25 @@ static dv_dtype moved_as(dv_dtype t)
     return size == 1 ? DV_I8 : size == 2 ? DV_F16 : DV_I32;
 }
 
-static dv_status make_moves(transpose *t, const dv_vec_how *how, dv_jit *jit,
+static dv_status make_moves(transpose *t, const dv_vec_spec *spec, dv_jit *jit,
                             dv_diag *diag)
 {
     for (int k = 0; k < t->n_transposed; k++)
         for (int r = 0; r < SIZES; r++)
             for (int c = 0; c < SIZES; c++) {
                 int i = t->operand[k];
-                dv_dtype type = how->p->tensors[how->op->reads[i].tensor].dtype;
+                dv_dtype type =
+                    spec->p->tensors[spec->op->reads[i].tensor].dtype;
                 type = moved_as(type);
                 dv_move_shape s = {
-                    .lds = how->reads[i].coef[t->col],
-                    .ldd = is_copy(how) ? how->write->coef[t->row] : BLOCK,
+                    .lds = spec->reads[i].coef[t->col],
+                    .ldd = is_copy(spec) ? spec->write->coef[t->row] : BLOCK,
                     .rows = sizes[c],
                     .cols = sizes[r],
                     .dtype = (uint8_t)type,
                     .move = DV_MOVE_TRANSPOSE};
-                if (s.rows <= dv_var_len(how->op, t->col) &&
-                    s.cols <= dv_var_len(how->op, t->row))
+                if (s.rows <= dv_var_len(spec->op, t->col) &&
+                    s.cols <= dv_var_len(spec->op, t->row))
                     DV_TRY(dv_jit_move(jit, &s, &t->move[k][r][c], diag));
             }
     return DV_OK;
@@ -632,21 +637,22 @@ static dv_status make_kernel(transpose *t, const dv_vec_op *v, dv_jit *jit,
 // the arena, is NULL with DV_OK if the actual memory layout does not permit
 // them or no transpose kernel exists.
 static dv_status make_transpose(transpose **out, const dv_vec_op *v,
-                                const dv_vec_how *how, dv_jit *jit,
+                                const dv_vec_spec *spec, dv_jit *jit,
                                 dv_arena *arena, dv_diag *diag)
 {
-    const int64_t *to = how->write->coef;
+    const int64_t *to = spec->write->coef;
     transpose *t = DV_NEW(arena, transpose, 1);
     *out = NULL;
     if (!t)
         return dv_nomem(diag);
     t->row = v->outer;
     t->col = v->inner;
-    list_transposed(t, how);
-    if (!t->n_transposed || to[t->col] != 1 || to[t->row] < widest(how, t->col))
+    list_transposed(t, spec);
+    if (!t->n_transposed || to[t->col] != 1 ||
+        to[t->row] < widest(spec, t->col))
         return DV_OK;
-    dv_status s = make_moves(t, how, jit, diag);
-    if (s == DV_OK && !is_copy(how))
+    dv_status s = make_moves(t, spec, jit, diag);
+    if (s == DV_OK && !is_copy(spec))
         s = make_kernel(t, v, jit, arena, diag);
     if (s == DV_E_LIMIT || s == DV_E_DTYPE)
         // If no kernel can be generated, because a stride does not fit into the
@@ -658,7 +664,7 @@ static dv_status make_transpose(transpose **out, const dv_vec_op *v,
 
 static void set_loops(dv_vec_op *v, const maker *m)
 {
-    const dv_op *op = m->how->op;
+    const dv_op *op = m->spec->op;
     for (int i = 0; i < op->n_vars; i++) {
         if (i == v->inner || i == v->outer || (m->points && op->vars[i].reduce))
             continue;
@@ -672,14 +678,14 @@ static void set_loops(dv_vec_op *v, const maker *m)
 // Returns the offset in elements from value 0 of the reduced variables of a
 // window (a small stencil or pooling reduction) to one of its points. Points
 // are numbered with the last variable fastest.
-static int64_t to_point(const dv_vec_how *how, int read, int32_t point)
+static int64_t to_point(const dv_vec_spec *spec, int read, int32_t point)
 {
-    const dv_op *op = how->op;
+    const dv_op *op = spec->op;
     int last = read == op->n_reads;
-    const dv_flat *f = last ? how->write : &how->reads[read];
+    const dv_flat *f = last ? spec->write : &spec->reads[read];
     int64_t off = 0;
-    if (!last && how->points && how->points[read])
-        return how->points[read][point];
+    if (!last && spec->points && spec->points[read])
+        return spec->points[read][point];
     for (int v = op->n_vars - 1; v >= 0; v--)
         if (op->vars[v].reduce) {
             int64_t n = dv_var_len(op, v);
@@ -692,31 +698,31 @@ static int64_t to_point(const dv_vec_how *how, int read, int32_t point)
 static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
                         int read, int32_t point)
 {
-    const dv_vec_how *how = m->how;
-    const dv_op *op = how->op;
+    const dv_vec_spec *spec = m->spec;
+    const dv_op *op = spec->op;
     int last = read == op->n_reads;
-    const dv_flat *f = last ? how->write : &how->reads[read];
+    const dv_flat *f = last ? spec->write : &spec->reads[read];
     const dv_access *a = last ? &op->write : &op->reads[read];
-    dv_dtype t = how->p->tensors[a->tensor].dtype;
+    dv_dtype t = spec->p->tensors[a->tensor].dtype;
     int64_t es = dv_dtype_get(t)->size_bytes;
     int value = last || !dv_op_is_index(op, read);
     o->dtype = value ? (uint8_t)t : m->shape.compute;
     if (last)
-        o->dtype = (uint8_t)stored_type(how);
+        o->dtype = (uint8_t)stored_type(spec);
     o->inner = v->inner >= 0 ? f->coef[v->inner] : 0;
     o->outer = v->outer >= 0 ? f->coef[v->outer] : 0;
-    o->ahead = last || point ? 0 : prefetch_distance(how, read);
+    o->ahead = last || point ? 0 : prefetch_distance(spec, read);
     if (o->ahead)
         v->prefetch |= UINT64_C(1) << read;
     v->read[i] = read;
     v->base[i] = f->base * es;
     if (m->points)
-        v->base[i] += to_point(how, read, point) * es;
-    int64_t behind =
-        point ? to_point(how, read, point) - to_point(how, read, 0) : 0;
-    if (point && llabs(behind) <= DV_VEC_MAX_STRIDE) {
+        v->base[i] += to_point(spec, read, point) * es;
+    int64_t distance =
+        point ? to_point(spec, read, point) - to_point(spec, read, 0) : 0;
+    if (point && llabs(distance) <= DV_VEC_MAX_STRIDE) {
         o->lead = (uint16_t)(m->operand_of[read] + 1);
-        o->behind = (int32_t)behind;
+        o->lead_offset = (int32_t)distance;
     }
     for (int k = 0; k < op->n_vars; k++)
         v->step[i * op->n_vars + k] =
@@ -751,7 +757,7 @@ static int count_indices(const dv_expr *e)
 static int add_operands(dv_vec_op *v, maker *m, dv_vec_operand *o,
                         const char *uses)
 {
-    const dv_op *op = m->how->op;
+    const dv_op *op = m->spec->op;
     for (int r = 0; r < op->n_reads; r++) {
         if (!(uses[r] & 2))
             continue;
@@ -783,7 +789,7 @@ static int add_operands(dv_vec_op *v, maker *m, dv_vec_operand *o,
 // window's variables has one operand for all points.
 static int set_operands(dv_vec_op *v, maker *m, int *fits)
 {
-    const dv_op *op = m->how->op;
+    const dv_op *op = m->spec->op;
     int32_t points = m->points ? m->points : 1, n_reads = op->n_reads;
     uint32_t reduced = dv_all_vars(op) & ~dv_written_vars(op);
     size_t n_indices = (size_t)count_indices(op->body);
@@ -817,10 +823,10 @@ static int set_operands(dv_vec_op *v, maker *m, int *fits)
     return 1;
 }
 
-static void list_indices(dv_vec_op *v, const dv_vec_how *how)
+static void list_indices(dv_vec_op *v, const dv_vec_spec *spec)
 {
-    const dv_op *op = how->op;
-    const dv_tensor *tensors = how->p->tensors;
+    const dv_op *op = spec->op;
+    const dv_tensor *tensors = spec->p->tensors;
     v->n_indices = 0;
     for (int i = 0; i < op->n_reads; i++) {
         const dv_access *a = &op->reads[i];
@@ -841,15 +847,15 @@ static void list_indices(dv_vec_op *v, const dv_vec_how *how)
 
 static int set_indices(dv_vec_op *v, maker *m)
 {
-    list_indices(v, m->how); // the first call only counts the indices
+    list_indices(v, m->spec); // the first call only counts the indices
     v->indices = DV_NEW(m->arena, vec_index, v->n_indices);
     if (!v->indices)
         return 0;
-    list_indices(v, m->how);
-    const dv_op *op = m->how->op;
+    list_indices(v, m->spec);
+    const dv_op *op = m->spec->op;
     v->guard = is_indirect(op) ? DV_GUARD_INDICES
                : m->shape.compute == DV_I32 &&
-                       dv_vec_op_fit(m->how->p, op) != DV_FITS_ALL
+                       dv_vec_op_fit(m->spec->p, op) != DV_FITS_ALL
                    ? DV_GUARD_INT32
                    : DV_GUARD_NONE;
     return 1;
@@ -873,12 +879,12 @@ static int64_t fuse_length(const dv_vec_operand *operands, int n_operands)
 }
 
 // Returns a description of the op from which loops are chosen.
-static dv_vec_how whole_of(const dv_vec_how *how)
+static dv_vec_spec whole_of(const dv_vec_spec *spec)
 {
-    dv_vec_how whole = *how;
-    if (how->whole_op) {
-        whole.p = how->whole_p;
-        whole.op = how->whole_op;
+    dv_vec_spec whole = *spec;
+    if (spec->whole_op) {
+        whole.p = spec->whole_p;
+        whole.op = spec->whole_op;
     }
     return whole;
 }
@@ -887,15 +893,15 @@ static dv_vec_how whole_of(const dv_vec_how *how)
 // run as one. Fusing the loops of a reduction changes the order of additions,
 // so it must also be possible with row-major tensors, not only in the layout of
 // this rank or tile.
-static int64_t find_fuse(const dv_vec_op *v, const dv_vec_how *how)
+static int64_t find_fuse(const dv_vec_op *v, const dv_vec_spec *spec)
 {
     dv_vec_operand as[DV_VEC_MAX_OPERANDS] = {{0}};
     int64_t n = fuse_length(v->shape.operands, v->n_operands);
     if (v->reduce == DV_VEC_EACH || !n)
         return n;
-    if (v->reduce != DV_VEC_BOTH || v->n_operands != how->op->n_reads + 1)
+    if (v->reduce != DV_VEC_BOTH || v->n_operands != spec->op->n_reads + 1)
         return 0;
-    dv_vec_how whole = whole_of(how);
+    dv_vec_spec whole = whole_of(spec);
     for (int i = 0; i < v->n_operands; i++) {
         as[i].inner = access_step(&whole, i, v->inner);
         as[i].outer = access_step(&whole, i, v->outer);
@@ -929,10 +935,10 @@ static int strides_fit(const dv_vec_shape *s)
     return 1;
 }
 
-dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
+dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_spec *spec, dv_jit *jit,
                             dv_arena *arena, dv_diag *diag)
 {
-    int parts = v->reduce && (!how->whole || v->n_reduced > 0 || v->chunk > 0);
+    int parts = v->reduce && (!spec->whole || v->n_reduced > 0 || v->chunk > 0);
     dv_vec_shape shape = v->shape;
     if (v->call[0][0])
         return DV_OK; // The kernels were generated when the op was created.
@@ -942,7 +948,7 @@ dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
             shape.to_acc = (uint8_t)un;
             DV_TRY(dv_jit_vec(jit, &shape, &v->call[old][un], diag));
         }
-    return v->blocks ? make_transpose(&v->transpose, v, how, jit, arena, diag)
+    return v->blocks ? make_transpose(&v->transpose, v, spec, jit, arena, diag)
                      : DV_OK;
 }
 
@@ -965,7 +971,7 @@ static int is_mixed(const maker *m, const dv_expr *e)
     int mixed =
         e->kind == DV_EXPR_INDEX ||
         (dv_expr_is_test(e) &&
-         dv_op_compute(m->how->p, m->how->op) != DV_IN_I64) ||
+         dv_op_compute(m->spec->p, m->spec->op) != DV_IN_I64) ||
         (dv_expr_applies(e, DV_FN_SELECT) && dv_expr_is_condition(e->arg[0]));
     for (int i = 0; i < e->n_args && !mixed; i++)
         mixed = is_mixed(m, e->arg[i]);
@@ -978,9 +984,9 @@ static int is_mixed(const maker *m, const dv_expr *e)
 static int64_t points_of(const maker *m)
 {
     enum { MOST_NODES = 320, MOST_READS = 128 };
-    const dv_op *op = m->how->op;
-    int64_t n = m->how->whole && !is_mixed(m, op->body)
-                    ? dv_op_window(m->how->p, op)
+    const dv_op *op = m->spec->op;
+    int64_t n = m->spec->whole && !is_mixed(m, op->body)
+                    ? dv_op_window(m->spec->p, op)
                     : 0;
     int32_t reads = 0, size = n ? size_of(dv_op_reduce(op)->arg[0]) : 0;
     for (int i = 0; i < op->n_reads; i++)
@@ -992,10 +998,10 @@ static int64_t points_of(const maker *m)
 // Chooses the loops of the kernel, or takes those of the plan.
 static void choose_loops(dv_vec_op *v, maker *m)
 {
-    dv_vec_how how = whole_of(m->how);
-    maker whole = {.how = &how};
-    const dv_op *op = how.op;
-    const dv_op_schedule *as = how.as;
+    dv_vec_spec spec = whole_of(m->spec);
+    maker whole = {.spec = &spec};
+    const dv_op *op = spec.op;
+    const dv_op_schedule *as = spec.as;
     whole.points = m->points = (int32_t)points_of(&whole);
     if (as) {
         m->points = as->window ? m->points : 0;
@@ -1005,7 +1011,7 @@ static void choose_loops(dv_vec_op *v, maker *m)
         return;
     }
     v->blocks =
-        !dv_op_gathers(op) && find_block_loops(&how, &v->outer, &v->inner);
+        !dv_op_gathers(op) && find_block_loops(&spec, &v->outer, &v->inner);
     if (!v->blocks) {
         v->inner = pick_inner(&whole);
         v->outer = pick_outer(&whole, v->inner);
@@ -1021,8 +1027,8 @@ static void choose_loops(dv_vec_op *v, maker *m)
 // loop reads single elements, which is left to the interpreter.
 static int loops_possible(const dv_vec_op *v, const maker *m)
 {
-    const dv_op *op = m->how->op;
-    dv_vec_how whole = whole_of(m->how);
+    const dv_op *op = m->spec->op;
+    dv_vec_spec whole = whole_of(m->spec);
     int32_t row, col;
     if (v->blocks && (dv_op_gathers(op) || m->points ||
                       !find_block_loops(&whole, &row, &col) ||
@@ -1044,8 +1050,8 @@ static int loops_possible(const dv_vec_op *v, const maker *m)
 static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
 {
     enum { SHORT = 1000 };
-    const dv_op *op = m->how->op;
-    const dv_op *whole = m->how->whole_op ? m->how->whole_op : op;
+    const dv_op *op = m->spec->op;
+    const dv_op *whole = m->spec->whole_op ? m->spec->whole_op : op;
     const dv_expr *r = dv_op_reduce(op);
     dv_vec_op *v = DV_NEW(m->arena, dv_vec_op, 1);
     if (!v)
@@ -1073,8 +1079,8 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         return dv_nomem(diag);
     if (m->too_much || !strides_fit(&m->shape))
         return DV_OK;
-    if (m->how->as)
-        v->chunk = v->reduce == DV_VEC_OUTER ? m->how->as->chunk : 0;
+    if (m->spec->as)
+        v->chunk = v->reduce == DV_VEC_OUTER ? m->spec->as->chunk : 0;
     else if (v->reduce == DV_VEC_OUTER && v->outer >= 0 && v->inner >= 0 &&
              dv_var_len(whole, v->outer) > LONG &&
              dv_var_len(whole, v->inner) >= WIDE)
@@ -1082,26 +1088,26 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
     v->shape = m->shape;
     // If the plan's schedule does not have the mark `collapse`, the kernel's
     // two loops must not run as one. Copies have other strides than tensors.
-    int apart = m->how->staged || (m->how->as && !m->how->as->collapse);
-    v->fuse = apart ? 0 : find_fuse(v, m->how);
+    int apart = m->spec->staged || (m->spec->as && !m->spec->as->collapse);
+    v->fuse = apart ? 0 : find_fuse(v, m->spec);
     find_joins(v);
     // If the expression is long, the kernels are generated even if the caller
     // wants them later, because only that shows whether they exceed the size
     // limit.
-    if (!m->how->later || size_of(op->body) > SHORT)
-        DV_TRY(dv_vec_op_kernels(v, m->how, jit, m->arena, diag));
+    if (!m->spec->later || size_of(op->body) > SHORT)
+        DV_TRY(dv_vec_op_kernels(v, m->spec, jit, m->arena, diag));
     *out = v;
     return DV_OK;
 }
 
-dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
-                           dv_arena *arena, dv_diag *diag)
+dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_spec *spec,
+                           dv_jit *jit, dv_arena *arena, dv_diag *diag)
 {
     dv_dtype compute;
     *out = NULL;
-    if (!possible(how, dv_jit_isa(jit), &compute))
+    if (!possible(spec, dv_jit_isa(jit), &compute))
         return DV_OK;
-    maker start = {.how = how, .arena = arena};
+    maker start = {.spec = spec, .arena = arena};
     start.shape.compute = (uint8_t)compute;
     maker m = start;
     dv_status s = make(out, &m, jit, NULL);

@@ -11,7 +11,7 @@
 // continues from call to call in accumulators.
 //
 //   dv_vec_op *v;
-//   dv_vec_op_create(&v, &how, jit, arena, diag); // v is NULL: unsupported
+//   dv_vec_op_create(&v, &spec, jit, arena, diag); // v is NULL: unsupported
 //   dv_vec_op_run(v, at, begin, end);             // any thread; no allocation
 //
 // An indirect read t[p[i],j] must read rows: the index may not change within
@@ -46,7 +46,7 @@
 typedef struct dv_vec_op dv_vec_op;
 
 // The description of a dv_vec_op. Its arrays are borrowed during creation.
-typedef struct dv_vec_how {
+typedef struct dv_vec_spec {
     const dv_program *p;
     const dv_op *op;
     // Base and strides of the accesses in memory, in elements.
@@ -79,17 +79,17 @@ typedef struct dv_vec_how {
     const dv_plan *plan;
     const dv_group *group;
     int32_t number;
-} dv_vec_how;
+} dv_vec_spec;
 
 // Creates a vector op in the arena. *out is NULL with DV_OK if the op must run
 // in the interpreter (strip/).
-dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
-                           dv_arena *arena, dv_diag *diag);
+dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_spec *spec,
+                           dv_jit *jit, dv_arena *arena, dv_diag *diag);
 
 // Generates the kernels of a vector op that was created with `later` set, that
 // is without kernels; `how` must be the same as then. DV_E_LIMIT: a kernel
 // would be too long.
-dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
+dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_spec *spec, dv_jit *jit,
                             dv_arena *arena, dv_diag *diag);
 
 // Returns the condition on the values of a box that the caller must check with

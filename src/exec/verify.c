@@ -415,7 +415,7 @@ typedef struct sampling {
     const dv_plan *plan;
     const dv_program *source; // the program as written, or the plan's ops
     void *const *before, *const *after;
-    const dv_sample_how *how;
+    const dv_sample_options *options;
     sampled_tensor *tensors; // what the samples say, by tensor number
     // For each op, the order in which its tiles are visited; n is 0 if they are
     // not sampled.
@@ -449,9 +449,9 @@ static int64_t next_of(spread *s)
 // progress.
 static double spent(const sampling *c)
 {
-    double share = (dv_clock_s() - c->start_s) / c->how->budget_s;
-    if (c->how->progress)
-        c->how->progress(c->how->user, fmin(share, 1));
+    double share = (dv_clock_s() - c->start_s) / c->options->budget_s;
+    if (c->options->progress)
+        c->options->progress(c->options->user, fmin(share, 1));
     return share;
 }
 
@@ -469,8 +469,8 @@ static dv_status sample_element(sampling *c, dv_sampler *x, int32_t tensor,
     dv_number want;
     double limit;
     DV_TRY(dv_sampler_element(x, op, op < 0 ? s->in_source : tensor, element,
-                              c->start_s + until * c->how->budget_s, is, &want,
-                              &limit));
+                              c->start_s + until * c->options->budget_s, is,
+                              &want, &limit));
     if (*is != DV_SAMPLED)
         return DV_OK;
     for (int64_t k = s->size < 0 ? 0 : t->n_elems; k < t->n_elems; k++)
@@ -663,14 +663,14 @@ static dv_status sample(sampling *c, const dv_program *p, int from_inputs)
         after[i] = from_inputs ? NULL : c->after[k];
     }
     find_flushes(c->plan, p, flushes);
-    dv_sampler_how how = {.before = before,
-                          .after = after,
-                          .kept = from_inputs ? NULL : c->how->kept};
-    how.options.round = 1;
-    how.options.flushes = flushes;
-    how.options.stored =
+    dv_sampler_inputs inputs = {.before = before,
+                                .after = after,
+                                .kept = from_inputs ? NULL : c->options->kept};
+    inputs.options.round = 1;
+    inputs.options.flushes = flushes;
+    inputs.options.stored =
         p != c->plan->ops && c->plan->target.intermediates_stored;
-    dv_status st = dv_sampler_create(&x, p, &how, c->diag);
+    dv_status st = dv_sampler_create(&x, p, &inputs, c->diag);
     if (st == DV_OK)
         st = from_inputs ? sample_outputs(c, x) : sample_tiles(c, x);
     dv_sampler_destroy(x);
@@ -709,8 +709,9 @@ static void conclude(const sampling *c, dv_missed *missed)
 
 dv_status dv_verify_samples(dv_verdict *out, const dv_program *source,
                             const dv_plan *plan, void *const *before,
-                            void *const *after, const dv_sample_how *how,
-                            dv_arena *arena, dv_diag *diag)
+                            void *const *after,
+                            const dv_sample_options *options, dv_arena *arena,
+                            dv_diag *diag)
 {
     const dv_program *p = plan->ops;
     dv_program *carried = NULL;
@@ -718,11 +719,11 @@ dv_status dv_verify_samples(dv_verdict *out, const dv_program *source,
     sampling c = {.plan = plan,
                   .before = before,
                   .after = after,
-                  .how = how,
+                  .options = options,
                   .tensors = DV_NEW(arena, sampled_tensor, p->n_tensors),
                   .tiles = DV_NEW(arena, spread, p->n_ops),
                   .blocks = DV_NEW(arena, spread, p->n_tensors),
-                  .random = how->seed,
+                  .random = options->seed,
                   .start_s = dv_clock_s(),
                   .v = out,
                   .arena = arena,

@@ -196,7 +196,7 @@ static void put_ranges(dv_group_grid *g, const dv_grid *made)
     }
 }
 
-static dv_status deal_tiles(const dv_plan_options *how, dv_plan *plan,
+static dv_status deal_tiles(const dv_plan_options *options, dv_plan *plan,
                             dv_group_grid *g, dv_diag *diag)
 {
     const dv_tensor *x = &plan->ops->tensors[g->tensor];
@@ -209,10 +209,12 @@ static dv_status deal_tiles(const dv_plan_options *how, dv_plan *plan,
     t.depth = g->kt > 1 ? g->kt * plan->target.tile_cols : 0;
     t.elem_bytes = plan->layouts ? plan->layouts[g->tensor].elem_bytes : 0;
     t.target = &plan->target;
-    t.order = how->order ? how->order : g->kt > 1 ? "auto" : "row_major";
-    if (dv_order_is_list(how->order) && !g->list)
+    t.order = options->order ? options->order
+              : g->kt > 1    ? "auto"
+                             : "row_major";
+    if (dv_order_is_list(options->order) && !g->list)
         t.order = g->kt > 1 ? "auto" : "row_major";
-    policy_of(&word, op, g->kt, how->policy);
+    policy_of(&word, op, g->kt, options->policy);
     t.policy = g->policy = keep(plan, &word);
     if (!t.policy)
         return dv_nomem(diag);
@@ -233,7 +235,7 @@ static dv_status deal_tiles(const dv_plan_options *how, dv_plan *plan,
 
 // Sets the number of tiles of a group's result, and finds its list in an order
 // of one's own.
-static dv_status count_tiles(const dv_plan_options *how, dv_plan *plan,
+static dv_status count_tiles(const dv_plan_options *options, dv_plan *plan,
                              dv_group_grid *g, dv_diag *diag)
 {
     const dv_tensor *t = &plan->ops->tensors[g->tensor];
@@ -245,16 +247,16 @@ static dv_status count_tiles(const dv_plan_options *how, dv_plan *plan,
         g->batch *= t->shape[d];
     g->mt = n > 1 ? dv_ceil_div(t->shape[n - 2], plan->target.tile_rows) : 1;
     g->nt = n > 0 ? dv_ceil_div(t->shape[n - 1], plan->target.tile_cols) : 1;
-    if (!dv_order_is_list(how->order))
+    if (!dv_order_is_list(options->order))
         return DV_OK;
-    return dv_order_list_find(&g->list, how->order, g->mt, g->nt, &plan->arena,
-                              diag);
+    return dv_order_list_find(&g->list, options->order, g->mt, g->nt,
+                              &plan->arena, diag);
 }
 
 // Creates the grid (assignment of tiles to cores) of one group of ops. Sets
 // *none, and creates no grid, if the group uses resident tensors whose slices
 // are not whole tiles.
-static dv_status grid_group(const dv_plan_options *how, dv_plan *plan,
+static dv_status grid_group(const dv_plan_options *options, dv_plan *plan,
                             dv_group_grid *g, int *none, dv_diag *diag)
 {
     const dv_tensor *t = &plan->ops->tensors[g->tensor];
@@ -267,7 +269,7 @@ static dv_status grid_group(const dv_plan_options *how, dv_plan *plan,
         return place_shards(plan, g, var, diag);
     g->gy = g->gx = g->sm = g->sn = 0;
     *none = uses_homes(plan, &plan->groups[g->group]);
-    return *none ? DV_OK : deal_tiles(how, plan, g, diag);
+    return *none ? DV_OK : deal_tiles(options, plan, g, diag);
 }
 
 // Warns if policy rect uses fewer cores than it could, because it needs a
@@ -289,14 +291,14 @@ static void warn_of_holes(const dv_plan *plan, const dv_group_grid *g,
 // of ops. If that fails because the tiles are too many or too deep, warns and
 // leaves the group without a grid; its tiles then run on the cores to which the
 // groups section of the plan assigns them.
-static dv_status grid_or_warn(const dv_plan_options *how, dv_plan *plan,
+static dv_status grid_or_warn(const dv_plan_options *options, dv_plan *plan,
                               dv_group_grid *g, dv_diag *diag)
 {
     dv_diag *own = dv_diag_create();
     int none = 0;
     if (!own)
         return dv_nomem(diag);
-    dv_status st = grid_group(how, plan, g, &none, own);
+    dv_status st = grid_group(options, plan, g, &none, own);
     plan->n_grids -= none;
     if (st != DV_OK && st != DV_E_NOMEM) {
         const dv_message *m = dv_diag_error(own);
@@ -313,32 +315,32 @@ static dv_status grid_or_warn(const dv_plan_options *how, dv_plan *plan,
     return st;
 }
 
-static dv_status check_words(const dv_plan *plan, const dv_plan_options *how,
-                             dv_diag *diag)
+static dv_status check_words(const dv_plan *plan,
+                             const dv_plan_options *options, dv_diag *diag)
 {
     dv_policy p = DV_POLICY_STATIC;
     int64_t split;
     dv_order o;
     int tiles = plan->target.tile_rows > 0;
-    if (how->policy && strcmp(how->policy, "auto") &&
-        !dv_policy_parse(&p, &split, how->policy))
-        return dv_policy_unknown(how->policy, DV_NOWHERE, diag);
+    if (options->policy && strcmp(options->policy, "auto") &&
+        !dv_policy_parse(&p, &split, options->policy))
+        return dv_policy_unknown(options->policy, DV_NOWHERE, diag);
     if (!tiles && p != DV_POLICY_STATIC && p < DV_POLICY_TICKET)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the policy %s is for machines that compute on tiles; "
                        "%s takes static, ticket, steal or dynamic",
-                       how->policy, plan->target.name);
-    if (how->order && !tiles)
+                       options->policy, plan->target.name);
+    if (options->order && !tiles)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the order of tiles is for machines that compute on "
                        "tiles; %s does not",
                        plan->target.name);
-    if (how->order && strcmp(how->order, "auto") &&
-        !dv_order_is_list(how->order) &&
-        (!dv_order_parse(&o, how->order) || o.kind >= DV_ORDER_MATCH_SHARD))
+    if (options->order && strcmp(options->order, "auto") &&
+        !dv_order_is_list(options->order) &&
+        (!dv_order_parse(&o, options->order) || o.kind >= DV_ORDER_MATCH_SHARD))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "there is no order '%s' of a result in main memory",
-                       how->order);
+                       options->order);
     return DV_OK;
 }
 
@@ -368,13 +370,13 @@ static dv_status check_list_used(const dv_plan *plan, const char *order,
 // If the policy is ticket or steal, lets a run-time queue hand out the tiles of
 // groups of ops to idle cores. Groups with resident tensors are excluded,
 // because their tiles are tied to cores.
-static void queue_groups(const dv_plan_options *how, dv_plan *plan)
+static void queue_groups(const dv_plan_options *options, dv_plan *plan)
 {
     dv_policy p = DV_POLICY_STATIC;
     int64_t chunk = 1;
-    if (!how->policy)
+    if (!options->policy)
         return; // no policy asked for: keep that of the plan
-    dv_policy_parse(&p, &chunk, how->policy);
+    dv_policy_parse(&p, &chunk, options->policy);
     for (int32_t i = 0; i < plan->n_groups; i++) {
         dv_group *g = &plan->groups[i];
         int free =

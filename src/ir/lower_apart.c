@@ -46,7 +46,7 @@ static int set_range(const dv_lowering *lw, window *w, int d)
 // Returns whether the copy is small enough: no more elements than the matrix
 // product would copy anyway when it packs its operands, and at most MOST_TIMES
 // as many as are read.
-static int is_little(const dv_lowering *lw, window *w, const dv_expr *read)
+static int is_small_copy(const dv_lowering *lw, window *w, const dv_expr *read)
 {
     enum { MOST_TIMES = 4 };
     double all = (double)dv_var_len(&lw->work, w->across) *
@@ -92,7 +92,7 @@ static int find(const dv_lowering *lw, const dv_expr *read, uint32_t reduced,
         return dv_lower_transpose_pays(lw, read, written);
     return last->coef[out->across] == 1 &&
            2 * dv_var_len(&lw->work, out->across) >= 3 * step &&
-           is_little(lw, out, read);
+           is_small_copy(lw, out, read);
 }
 
 // Returns a new variable name d0, d1, ... that differs from the names of the

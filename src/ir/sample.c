@@ -27,7 +27,7 @@ typedef struct kept {
 
 struct dv_sampler {
     const dv_program *p;
-    dv_sampler_how how;
+    dv_sampler_inputs inputs;
     dv_diag *diag;
     dv_arena arena;
     dv_point_eval **evals; // evals[op]; NULL until the op is first needed
@@ -72,7 +72,7 @@ int32_t dv_sampler_repeat(const dv_program *p)
 static dv_status unroll(dv_sampler *s, int32_t first, int32_t end, int32_t next)
 {
     const dv_program *p = s->p;
-    int32_t copied = s->how.kept ? dv_sampler_repeat(p) : -1;
+    int32_t copied = s->inputs.kept ? dv_sampler_repeat(p) : -1;
     for (int32_t i = first; i < end && s->n_steps < MAX_STEPS;) {
         while (next < p->n_repeats && p->repeats[next].first_op < i)
             next++;
@@ -291,16 +291,16 @@ static dv_status load(void *user, int32_t tensor, int64_t element,
 {
     dv_sampler *s = user;
     int32_t begin = s->first[tensor], end = s->first[tensor + 1], step;
-    const void *data = s->how.before[tensor];
+    const void *data = s->inputs.before[tensor];
     if (error)
         *error = 0;
     if (++s->n_loads % LOADS_PER_LOOK == 0 && dv_clock_s() > s->deadline_s)
         return give_up(s, DV_SAMPLE_LATE);
-    int copied = s->now >= s->kept_step && s->how.kept[tensor];
-    if (begin < end && s->how.after[tensor] &&
+    int copied = s->now >= s->kept_step && s->inputs.kept[tensor];
+    if (begin < end && s->inputs.after[tensor] &&
         writer_from(s, tensor, s->now) == end) {
-        data = s->how.after[tensor];
-    } else if (begin < end && s->how.after[tensor] && !copied) {
+        data = s->inputs.after[tensor];
+    } else if (begin < end && s->inputs.after[tensor] && !copied) {
         return give_up(s, DV_SAMPLE_OVERWRITTEN);
     } else if (begin < end) {
         if (find_step(s, copied ? s->kept_step : 0, s->now, tensor, element,
@@ -308,7 +308,7 @@ static dv_status load(void *user, int32_t tensor, int64_t element,
             return give_up(s, DV_SAMPLE_INDIRECT);
         if (step >= 0)
             return ask(s, (place){step, element}, value, error);
-        data = copied ? s->how.kept[tensor] : data;
+        data = copied ? s->inputs.kept[tensor] : data;
     }
     *value = dv_number_load(s->p->tensors[tensor].dtype, data, element);
     return DV_OK;
@@ -328,7 +328,7 @@ static dv_status evaluate(dv_sampler *s)
         return DV_OK;
     }
     if (!s->evals[op])
-        DV_TRY(dv_point_eval_create(&s->evals[op], s->p, op, &s->how.options,
+        DV_TRY(dv_point_eval_create(&s->evals[op], s->p, op, &s->inputs.options,
                                     load, s, s->diag));
     find_point(&s->p->tensors[o->write.tensor], o, top.element, at);
     s->now = top.step;
@@ -358,7 +358,7 @@ dv_status dv_sampler_element(dv_sampler *s, int32_t op, int32_t tensor,
         return DV_OK;
     if (step < 0) { // the input's value, which no step has changed
         *value = dv_number_load(s->p->tensors[tensor].dtype,
-                                s->how.before[tensor], element);
+                                s->inputs.before[tensor], element);
         return DV_OK;
     }
     if (s->n_kept > MAX_KEPT / 2) {
@@ -377,14 +377,14 @@ dv_status dv_sampler_element(dv_sampler *s, int32_t op, int32_t tensor,
 }
 
 dv_status dv_sampler_create(dv_sampler **out, const dv_program *p,
-                            const dv_sampler_how *how, dv_diag *diag)
+                            const dv_sampler_inputs *inputs, dv_diag *diag)
 {
     dv_arena arena = {0};
     dv_sampler *s = *out = DV_NEW(&arena, dv_sampler, 1);
     if (!s)
         return dv_nomem(diag);
     *s = (dv_sampler){.p = p,
-                      .how = *how,
+                      .inputs = *inputs,
                       .kept_step = INT32_MAX,
                       .diag = diag,
                       .arena = arena};

@@ -22,7 +22,7 @@
 
 typedef struct dv_sampler dv_sampler;
 
-typedef struct dv_sampler_how {
+typedef struct dv_sampler_inputs {
     dv_eval_options options; // `errors` and `progress` are not used
     // Arrays with one pointer per tensor, borrowed: `before` has the values of
     // inputs before the run, `after` those of tensors after it. A tensor whose
@@ -31,7 +31,7 @@ typedef struct dv_sampler_how {
     // The tensors as they were before the last iteration of the repeat
     // dv_sampler_repeat(p), NULL for those not in memory. NULL: not kept.
     void *const *kept;
-} dv_sampler_how;
+} dv_sampler_inputs;
 
 // Returns the last outermost repeat of a program that has at least two
 // iterations, -1 if there is none.
@@ -52,7 +52,7 @@ typedef enum dv_sampled {
 } dv_sampled;
 
 dv_status dv_sampler_create(dv_sampler **out, const dv_program *p,
-                            const dv_sampler_how *how, dv_diag *diag);
+                            const dv_sampler_inputs *inputs, dv_diag *diag);
 // Recomputes the value that an element has after the last op that writes it. If
 // `op` is not negative, only the value written by that op is wanted: *is
 // reports if another op has overwritten it. The computation stops at

@@ -204,7 +204,7 @@ struct dv_nest {
     uint8_t bias;
     // The output is read again right after the nest, so its stores must not
     // bypass the caches. Not in the nest's text.
-    uint8_t behind;
+    uint8_t out_reused;
     // Bit mask of the inputs whose elements never change: they are packed
     // before the first run, which costs nothing in a run. Not in the nest's
     // text.

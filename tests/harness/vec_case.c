@@ -16,8 +16,8 @@ static void span(const vec_problem *q, int i, int64_t *lo, int64_t *hi)
             b = q->o[i].outer * (q->rows - 1), first = 0, last = 0;
     for (int k = i + 1; k < q->s.n_operands; k++)
         if (q->o[k].lead == i + 1) {
-            first = q->o[k].behind < first ? q->o[k].behind : first;
-            last = q->o[k].behind > last ? q->o[k].behind : last;
+            first = q->o[k].lead_offset < first ? q->o[k].lead_offset : first;
+            last = q->o[k].lead_offset > last ? q->o[k].lead_offset : last;
         }
     *lo = (a < 0 ? a : 0) + (b < 0 ? b : 0) + first;
     *hi = (a > 0 ? a : 0) + (b > 0 ? b : 0) + last;
@@ -45,7 +45,7 @@ void vec_make(vec_problem *q)
             continue;
         }
         if (lead) {
-            q->at[i] = (char *)q->at[lead - 1] + q->o[i].behind * es;
+            q->at[i] = (char *)q->at[lead - 1] + q->o[i].lead_offset * es;
             continue;
         }
         q->f[i] = fence_in((size_t)((hi - lo + 1) * es), pick(2), PROT_NONE);

@@ -53,7 +53,7 @@ typedef struct maker {
     // and a slow one: code offsets of its top, of its end, of the code after
     // it, of the branch to the slow body, and of the slow body; and the stack
     // offset of the slow body's counter.
-    size_t first, end, behind, check, slow;
+    size_t first, end, after, check, slow;
     int64_t turns;
     // If the plan has DV_V_REPAIR: offsets from sp of the link register, of the
     // three vectors that are passed and of the saved registers; code offset of
@@ -261,7 +261,7 @@ static void loop_end(maker *m, const dv_vec_mop *o)
     }
     emit_op(m, o);
     if (first)
-        m->behind = m->gen.code->n;
+        m->after = m->gen.code->n;
 }
 
 static void check(maker *m, int v)
@@ -293,7 +293,7 @@ static void slow_end(maker *m, int64_t k)
     step_running(m, 0, k);
     DV_E(subi_x, X_LEFT, X_LEFT, k, 0);
     DV_E(subsi_x, X_SP, X_LEFT, k, 0);
-    DV_E(b_lt, 0, 0, words_to(g, m->behind), 0);
+    DV_E(b_lt, 0, 0, words_to(g, m->after), 0);
     DV_E(ldr_x, X_TMP, X_SP, m->turns, 0);
     DV_E(subsi_x, X_TMP, X_TMP, 1, 0);
     DV_E(str_x, X_TMP, X_SP, m->turns, 0);

@@ -62,7 +62,7 @@ typedef struct dv_vec_alloc {
     int together;
     // Number of operations by which each group of `together` copies lags behind
     // the group before it.
-    int32_t behind;
+    int32_t lag;
     // Registers of the accumulators, by statement and by number of the
     // accumulator.
     int32_t acc[DV_VEC_MAX_STATEMENTS][DV_VEC_MAX_UNROLL];
@@ -99,10 +99,10 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run);
 int32_t dv_vec_interleave(const dv_vec_alloc *a, dv_vec_section section,
                           int32_t *ops);
 // Returns the largest number of simultaneously live values of n operations, if
-// a second copy of them lags by `behind` operations; `behind` must be at least
+// a second copy of them lags by `lag` operations; `lag` must be at least
 // half of n, so that no third copy overlaps. `last` has room for n.
 int dv_vec_staggered_pressure(const dv_vec_alloc *a, const int32_t *ops,
-                              int32_t n, int32_t behind, int32_t *last);
+                              int32_t n, int32_t lag, int32_t *last);
 // Fills a->seq with the operations of a run (the unrolled copies of a section
 // of the kernel) in order, and returns their number.
 int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run);

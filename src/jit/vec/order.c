@@ -57,13 +57,13 @@ static int alive_after(const int32_t *last, int32_t i)
 }
 
 int dv_vec_staggered_pressure(const dv_vec_alloc *a, const int32_t *ops,
-                              int32_t n, int32_t behind, int32_t *last)
+                              int32_t n, int32_t lag, int32_t *last)
 {
     int most = 0;
     find_last(a, ops, n, last);
     for (int32_t i = 0; i < n; i++) {
         int now = alive_after(last, i);
-        now += i >= behind ? alive_after(last, i - behind) : 0;
+        now += i >= lag ? alive_after(last, i - lag) : 0;
         most = now > most ? now : most;
     }
     return most;
@@ -195,14 +195,14 @@ static int32_t interleave_in_order(dv_vec_alloc *a, const dv_vec_run *run)
     int32_t n_ops = dv_vec_interleave(a, run->section, ops);
     if (group == run->copies)
         return all_in_order(a, run, ops, n_ops);
-    int32_t steps = n_ops + a->behind * (run->copies / group - 1);
+    int32_t steps = n_ops + a->lag * (run->copies / group - 1);
     for (int32_t t = 0; t < steps; t++)
         for (int i = 0; i < run->copies; i++) {
             // Pairs of copies alternate between groups; two groups of four
             // copies give the order 0 1, 4 5, 2 3, 6 7.
             int round = i / turn, groups = run->copies / group;
             int k = round % groups * group + round / groups * turn + i % turn;
-            int32_t op = t - a->behind * (k / group);
+            int32_t op = t - a->lag * (k / group);
             if (op >= 0 && op < n_ops)
                 a->seq[n++] = ops[op] * DV_VEC_MAX_UNROLL + k;
         }
@@ -219,7 +219,7 @@ int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
     // The array a->after is not in use yet and serves as scratch memory.
     int32_t n = 0, n_ops = 0, *ops = a->after;
-    int groups = 1, behind = BEHIND;
+    int groups = 1, lag = BEHIND;
     if (a->n_statements > 1)
         return interleave_in_order(a, run);
     int32_t watched = -1, effect = INT32_MAX;
@@ -236,17 +236,17 @@ int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run)
     }
     if (groups == 1 && run->copies > 1 && n_ops >= LONG) {
         groups = 2;
-        behind = HALF_BEHIND;
+        lag = HALF_BEHIND;
     }
     // If a copy that lags would check its arguments (WATCH) after another copy
     // has stored or accumulated, no copy may lag.
-    if (watched + behind * (groups - 1) >= effect)
+    if (watched + lag * (groups - 1) >= effect)
         groups = 1;
     // Number of operations by which each unrolled copy lags behind the first.
     int32_t late[DV_VEC_MAX_UNROLL];
     for (int k = 0; k < run->copies; k++)
-        late[k] = behind * (k * groups / run->copies);
-    for (int32_t i = 0; i < n_ops + behind * (groups - 1); i++)
+        late[k] = lag * (k * groups / run->copies);
+    for (int32_t i = 0; i < n_ops + lag * (groups - 1); i++)
         for (int k = 0; k < run->copies; k++) {
             int32_t op = i - late[k];
             if (op >= 0 && op < n_ops && (k == 0 || a->copies[ops[op]]))

@@ -431,7 +431,7 @@ static int32_t near(const dv_vec_plan *p, int i,
     for (int32_t k = 0; k < out->n && o->lead; k++) {
         int j = out->operand[k];
         const dv_vec_operand *x = &p->operands[j];
-        int64_t bytes = ((int64_t)o->behind - x->behind) *
+        int64_t bytes = ((int64_t)o->lead_offset - x->lead_offset) *
                         dv_dtype_get((dv_dtype)o->dtype)->size_bytes;
         if ((j + 1 == o->lead || x->lead == o->lead) && reaches(o, bytes)) {
             out->off[i] = (int32_t)bytes;
@@ -483,18 +483,18 @@ static int pick_together(planner *q, int regs)
     // The array a->after is not in use yet and serves as scratch memory.
     int32_t *ops = a->after, *last = ops + a->n_vals;
     int32_t n_ops = dv_vec_interleave(a, DV_SECTION_BODY, ops);
-    int32_t behind = (n_ops + 1) / 2;
+    int32_t lag = (n_ops + 1) / 2;
     int n = a->unroll / 2 > 1 ? a->unroll / 2 : 1;
     int width = dv_vec_staggered_pressure(a, ops, n_ops, n_ops, last);
     while (n > 1 && n * width + STEADY > regs)
         n /= 2;
-    while (behind < n_ops &&
-           n * dv_vec_staggered_pressure(a, ops, n_ops, behind, last) + STEADY >
+    while (lag < n_ops &&
+           n * dv_vec_staggered_pressure(a, ops, n_ops, lag, last) + STEADY >
                regs)
-        behind++;
+        lag++;
     a->together = n;
-    a->behind = behind;
-    width = dv_vec_staggered_pressure(a, ops, n_ops, behind, last);
+    a->lag = lag;
+    width = dv_vec_staggered_pressure(a, ops, n_ops, lag, last);
     return regs - n * width - (n == 1 ? SPARE : 0);
 }
 

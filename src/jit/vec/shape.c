@@ -172,7 +172,7 @@ static dv_status check_lead(const dv_vec_shape *s, int i, dv_diag *diag)
 {
     const dv_vec_operand *o = &s->operands[i];
     const dv_vec_operand *lead = o->lead ? &s->operands[o->lead - 1] : o;
-    if (!o->lead && !o->behind)
+    if (!o->lead && !o->lead_offset)
         return DV_OK;
     if (!o->lead || o->lead > i || i == s->n_operands - 1 || s->beside ||
         lead->lead || lead->dtype != o->dtype || lead->inner != o->inner ||

@@ -95,10 +95,10 @@ typedef struct dv_vec_operand {
     uint8_t dtype;
     uint8_t as; // a dv_vec_as
     // Number, from 1, of an earlier operand of the same type and strides from
-    // which this one always lies `behind` elements away, so that one pointer
-    // serves both; 0: none.
+    // which this one always lies `lead_offset` elements away, so that one
+    // pointer serves both; 0: none.
     uint16_t lead;
-    int32_t behind;
+    int32_t lead_offset;
 } dv_vec_operand;
 
 typedef enum dv_vec_reduce {

@@ -18,9 +18,9 @@ static void **stored_of(const job *j)
 static int judged(const job *j, const dv_program *p, void *const *stored,
                   dv_verdict *v, dv_arena *arena)
 {
-    const dv_sample_how how = {
+    const dv_sample_options options = {
         .budget_s = INFINITY, .kept = j->kept.data, .seed = 3};
-    return !dv_verify_samples(v, p, j->plan, j->before, stored, &how, arena,
+    return !dv_verify_samples(v, p, j->plan, j->before, stored, &options, arena,
                               j->diag) ||
            case_no("it cannot be sampled: %s", dv_diag_text(j->diag));
 }

@@ -118,12 +118,12 @@ static int one_op(world *w, const dv_op *op)
     int ok = 1;
     if (op->is_extern || !dv_kernel_init(&k, p, op, NULL, &w->arena))
         return 1;
-    dv_vec_how how = {.p = p,
-                      .op = op,
-                      .reads = k.reads,
-                      .write = &k.write,
-                      .whole = rng_percent(&w->r, 50)};
-    if (dv_vec_op_create(&v, &how, test_jit, &w->arena, NULL) != DV_OK)
+    dv_vec_spec spec = {.p = p,
+                        .op = op,
+                        .reads = k.reads,
+                        .write = &k.write,
+                        .whole = rng_percent(&w->r, 50)};
+    if (dv_vec_op_create(&v, &spec, test_jit, &w->arena, NULL) != DV_OK)
         return case_no("%s: no kernel was made", op->name);
     void *old = malloc(bytes), *mine = malloc(bytes);
     memcpy(old, w->data[op->write.tensor], bytes);
@@ -141,7 +141,7 @@ static int one_op(world *w, const dv_op *op)
             begin[i] = op->vars[i].begin;
             end[i] = op->vars[i].end;
         }
-        run_pieces(w, v, op, at, begin, end, how.whole, 0);
+        run_pieces(w, v, op, at, begin, end, spec.whole, 0);
         ok = same_op(w, op, w->data[op->write.tensor], mine);
         free(at);
     }

@@ -94,14 +94,14 @@ static int recomputed_equals_oracle(const dv_program *p, uint64_t seed)
     state s = new_state(p);
     dv_diag *diag = dv_diag_create();
     dv_sampler *x = NULL;
-    dv_sampler_how how = {.before = s.before, .after = s.after};
-    how.options.round = 1;
-    how.options.stored = (int)(seed % 2);
-    dv_eval_options options = how.options;
+    dv_sampler_inputs inputs = {.before = s.before, .after = s.after};
+    inputs.options.round = 1;
+    inputs.options.stored = (int)(seed % 2);
+    dv_eval_options options = inputs.options;
     options.errors = s.errors;
     int ok = !dv_eval(p, s.values, &options, diag) ||
              case_no("%s", dv_diag_text(diag));
-    ok = ok && (!dv_sampler_create(&x, p, &how, diag) ||
+    ok = ok && (!dv_sampler_create(&x, p, &inputs, diag) ||
                 case_no("%s", dv_diag_text(diag)));
     for (int32_t i = 0; ok && i < p->n_tensors; i++)
         for (int64_t k = 0; ok && k < p->tensors[i].n_elems; k++)

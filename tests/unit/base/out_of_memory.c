@@ -400,7 +400,7 @@ static dv_status verify(dv_diag *diag)
 static dv_status verify_samples(dv_diag *diag)
 {
     const dv_program *p = plan->ops;
-    const dv_sample_how how = {.budget_s = INFINITY};
+    const dv_sample_options options = {.budget_s = INFINITY};
     dv_verdict verdict;
     dv_arena arena = {0};
     void **before = new_buffers(p), **after = new_buffers(p);
@@ -409,8 +409,8 @@ static dv_status verify_samples(dv_diag *diag)
     for (int i = 0; i < p->n_tensors; i++)
         outputs[i] = p->tensors[i].is_output ? after[i] : NULL;
     if (st == DV_OK)
-        st = dv_verify_samples(&verdict, program, plan, before, outputs, &how,
-                               &arena, diag);
+        st = dv_verify_samples(&verdict, program, plan, before, outputs,
+                               &options, &arena, diag);
     if (st == DV_OK)
         assert_true(verdict.ok && verdict.n_from_inputs > 0);
     dv_arena_free(&arena);

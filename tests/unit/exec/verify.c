@@ -281,14 +281,14 @@ typedef struct samples {
 
 static void sample(job *j, samples *s, double budget_s)
 {
-    const dv_sample_how how = {
+    const dv_sample_options options = {
         .budget_s = budget_s, .kept = j->kept.data, .seed = 1};
     *s = (samples){0};
     assert_true(j->plan->ops->n_tensors <= 16);
     for (int32_t i = 0; i < j->plan->ops->n_tensors; i++)
         s->stored[i] = dv_exec_stored(j->x, i);
     if (dv_verify_samples(&s->v, j->program, j->plan, j->before, s->stored,
-                          &how, &s->arena, j->diag))
+                          &options, &s->arena, j->diag))
         fail_msg("%s", dv_diag_text(j->diag));
 }
 

@@ -51,7 +51,7 @@ static void window(int t)
         q.o[2 * p + 1] = w;
         for (int k = 0; p && k < 2; k++) {
             q.o[2 * p + k].lead = (uint16_t)(k + 1);
-            q.o[2 * p + k].behind = k ? p : distance();
+            q.o[2 * p + k].lead_offset = k ? p : distance();
         }
         q.n[n] = load_node(2 * p);
         q.n[n + 1] = load_node(2 * p + 1);
@@ -94,7 +94,7 @@ TEST(refused)
                       .compute = DV_F32};
     dv_vec_fn fn;
     o[1].lead = 1;
-    o[1].behind = 5;
+    o[1].lead_offset = 5;
     assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
     o[1].outer = 8;
     assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
@@ -106,7 +106,7 @@ TEST(refused)
     assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     o[1].lead = 0;
     assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
-    o[1].behind = 0;
+    o[1].lead_offset = 0;
     o[2].lead = 1; // the result
     assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_E_SHAPE);
     o[2].lead = 0;
