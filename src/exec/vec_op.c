@@ -194,7 +194,7 @@ static int row_var(const dv_access *to, int n_vars)
 // so do those in the operand of a reducer, whose rows may be others.
 static int is_share(const maker *m, const dv_expr *e)
 {
-    const dv_op *op = m->how->op;
+    const dv_op *op = m->spec->op;
     int row = row_var(&op->write, op->n_vars);
     return dv_expr_applies(e, DV_FN_DIV) && !m->in_reducer && row >= 0 &&
            e->arg[1]->kind != DV_EXPR_CONST &&

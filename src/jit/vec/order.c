@@ -183,7 +183,7 @@ int dv_vec_order_pressure(dv_vec_alloc *a, const dv_vec_run *run)
 }
 
 // Orders the operations of a kernel of several statements. The unrolled copies
-// form groups of as many as registers allow; each group lags a->behind
+// form groups of as many as registers allow; each group lags a->lag
 // operations behind the one before, and groups alternate after every two
 // copies.
 static int32_t interleave_in_order(dv_vec_alloc *a, const dv_vec_run *run)
