@@ -115,6 +115,7 @@ static int take(dvpy_operand *out, PyObject *capsule)
     if (!m || read_tensor(out, &m->tensor) < 0 ||
         PyCapsule_SetName(capsule, "used_dltensor") < 0)
         return -1;
+    out->is_versioned = 0;
     out->managed = m;
     return 0;
 }
