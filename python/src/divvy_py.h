@@ -6,6 +6,7 @@
 //   error.c     failures of the library as exceptions
 //   operand.c   arrays of Python's libraries as operands, without a copy
 //   dlpack.c    capsules of DLPack, both kinds, in and out
+//   numpy.c     numpy's arrays, without its headers
 //   array.c     divvy.Array, which other libraries take without a copy
 //   result.c    results of the kind of an operand: numpy, torch, jax, Array
 //   einsum.c    einsum with a cache of expressions that are ready to run
@@ -129,6 +130,21 @@ PyObject *dvpy_result_finish(PyObject *result, dvpy_kind kind, PyObject *like);
 // Returns a module that has been imported, as a new reference, or NULL without
 // an exception.
 PyObject *dvpy_imported(const char *name);
+// Returns an attribute of an object and releases the object, which may be NULL;
+// NULL without an exception if there is no such attribute.
+PyObject *dvpy_attribute(PyObject *from, const char *name);
+
+// -- numpy.c ------------------------------------------------------------------
+
+// Returns numpy.ndarray, borrowed, or NULL without an exception if numpy has
+// not been imported.
+PyTypeObject *dvpy_numpy_type(void);
+// Returns numpy.empty(shape, dtype). numpy must have been imported and have the
+// type.
+PyObject *dvpy_numpy_empty(dv_dtype dtype, int n_dims, const int64_t *shape);
+// Borrows the memory of a numpy array. Returns 1 if that has to be done by the
+// buffer protocol.
+int dvpy_numpy_get(dvpy_operand *out, PyObject *array);
 
 // -- einsum.c -----------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 // Arrays of Python's libraries as operands, without a copy.
 //
-// The buffer protocol comes first, because numpy's arrays have it and it costs
-// least, then DLPack (torch, jax). What has neither, and what lies in memory in
+// The usual arrays of numpy come first, because small calls on them are to be
+// fast, then the buffer protocol, then DLPack (torch, jax). What has neither, and what lies in memory in
 // a way that kernels cannot read (another byte order, addresses that are not
 // multiples of the element's size), goes through numpy.asarray if numpy has
 // been imported; such copies are read-only.
@@ -220,6 +220,8 @@ int dvpy_operand_get(dvpy_operand *out, PyObject *array)
         get_array(out, (dvpy_array *)array);
         return 0;
     }
+    if (dvpy_numpy_get(out, array) == 0)
+        return 0;
     int odd = 1;
     if (PyObject_CheckBuffer(array)) {
         odd = get_buffer(out, array);

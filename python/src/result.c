@@ -15,13 +15,7 @@ PyObject *dvpy_imported(const char *name)
     return module;
 }
 
-// numpy's type of arrays, numpy.empty, and numpy's types of elements; NULL
-// until numpy has been imported. They live as long as the process.
-static PyTypeObject *ndarray;
-static PyObject *empty;
-static PyObject *dtypes[16];
-
-static PyObject *get_and_drop(PyObject *from, const char *name)
+PyObject *dvpy_attribute(PyObject *from, const char *name)
 {
     PyObject *x = from ? PyObject_GetAttrString(from, name) : NULL;
     Py_XDECREF(from);
@@ -30,22 +24,9 @@ static PyObject *get_and_drop(PyObject *from, const char *name)
     return x;
 }
 
-static PyTypeObject *find_ndarray(void)
-{
-    if (ndarray)
-        return ndarray;
-    empty = get_and_drop(dvpy_imported("numpy"), "empty");
-    PyObject *type = get_and_drop(dvpy_imported("numpy"), "ndarray");
-    if (empty && type && PyType_Check(type))
-        ndarray = (PyTypeObject *)type;
-    else
-        Py_XDECREF(type);
-    return ndarray;
-}
-
 static int is_instance_of(PyObject *x, const char *module, const char *name)
 {
-    PyObject *type = get_and_drop(dvpy_imported(module), name);
+    PyObject *type = dvpy_attribute(dvpy_imported(module), name);
     int is = type && PyType_Check(type) &&
              PyType_IsSubtype(Py_TYPE(x), (PyTypeObject *)type);
     Py_XDECREF(type);
@@ -54,14 +35,12 @@ static int is_instance_of(PyObject *x, const char *module, const char *name)
 
 dvpy_kind dvpy_kind_of(PyObject *x)
 {
-    if (ndarray && Py_TYPE(x) == ndarray)
-        return DVPY_NUMPY;
     if (Py_TYPE(x) == dvpy_array_type)
         return DVPY_ARRAY;
-    if (find_ndarray() &&
-        (PyType_IsSubtype(Py_TYPE(x), ndarray) || PyLong_Check(x) ||
-         PyFloat_Check(x) || PyList_Check(x) || PyTuple_Check(x) ||
-         is_instance_of(x, "numpy", "generic")))
+    PyTypeObject *ndarray = dvpy_numpy_type();
+    if (ndarray && (PyType_IsSubtype(Py_TYPE(x), ndarray) || PyLong_Check(x) ||
+                    PyFloat_Check(x) || PyList_Check(x) || PyTuple_Check(x) ||
+                    is_instance_of(x, "numpy", "generic")))
         return DVPY_NUMPY;
     if (is_instance_of(x, "torch", "Tensor"))
         return DVPY_TORCH;
@@ -69,40 +48,12 @@ dvpy_kind dvpy_kind_of(PyObject *x)
                                                             : DVPY_ARRAY;
 }
 
-// Returns numpy's object for an element type, borrowed.
-static PyObject *numpy_dtype(dv_dtype t)
-{
-    if (!dtypes[t]) {
-        PyObject *numpy = dvpy_imported("numpy");
-        if (numpy)
-            dtypes[t] =
-                PyObject_CallMethod(numpy, "dtype", "s", dvpy_numpy_name(t));
-        Py_XDECREF(numpy);
-    }
-    return dtypes[t];
-}
-
-static PyObject *new_numpy(dv_dtype dtype, int n_dims, const int64_t *shape)
-{
-    PyObject *type = numpy_dtype(dtype);
-    PyObject *sizes = type ? PyTuple_New(n_dims) : NULL;
-    for (int d = 0; sizes && d < n_dims; d++) {
-        PyObject *n = PyLong_FromLongLong(shape[d]);
-        if (!n || PyTuple_SetItem(sizes, d, n) < 0)
-            Py_CLEAR(sizes);
-    }
-    PyObject *x =
-        sizes ? PyObject_CallFunctionObjArgs(empty, sizes, type, NULL) : NULL;
-    Py_XDECREF(sizes);
-    return x;
-}
-
 PyObject *dvpy_result_new(dvpy_operand *out, dvpy_kind kind, dv_dtype dtype,
                           int n_dims, const int64_t *shape)
 {
     // numpy has no bf16.
     PyObject *x = kind == DVPY_NUMPY && dtype != DV_BF16
-                      ? new_numpy(dtype, n_dims, shape)
+                      ? dvpy_numpy_empty(dtype, n_dims, shape)
                       : (PyObject *)dvpy_array_new(dtype, n_dims, shape);
     if (x && dvpy_operand_get(out, x) < 0)
         Py_CLEAR(x);

@@ -403,7 +403,13 @@ static void run_share(const thread *me, int32_t i)
 {
     dv_run *r = me->r;
     const dv_group_exec *p = &me->x->group[me->group];
-    cursor c = {.me = me, .w = &r->threads[i], .op = me->end};
+    cursor c; // next_op sets the tile and the box
+    c.me = me;
+    c.w = &r->threads[i];
+    c.source = 0;
+    c.next = c.end = 0;
+    c.op = me->end;
+    c.range = NULL;
     if (p->grid) {
         c.all = (dv_tile_range){.n = p->n_queued, .k1 = p->grid->kt};
         c.range = &c.all;
@@ -551,7 +557,14 @@ static int next_phase(thread *me)
 static void work(dv_run *r, int32_t id, int32_t n)
 {
     const dv_exec *x = r->x;
-    thread me = {.r = r, .x = x, .id = id, .n = n, .group = -1};
+    thread me; // dv_walk_begin sets the walk, next_phase the phase
+    me.r = r;
+    me.x = x;
+    me.id = id;
+    me.n = n;
+    me.group = -1;
+    me.what = WHOLE;
+    me.n_phases = 0;
     if (n > 1)
         dv_pin(r->pins, id);
     for (int32_t i = id; i < x->n_threads; i += n) {

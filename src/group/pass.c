@@ -23,7 +23,8 @@
 
 int64_t dv_plan_n_slices(const dv_plan *plan, int32_t op, int v)
 {
-    return dv_ceil_div(dv_var_len(&plan->ops->ops[op], v), plan->slices[op][v]);
+    int64_t n = dv_var_len(&plan->ops->ops[op], v), slice = plan->slices[op][v];
+    return n == slice ? 1 : dv_ceil_div(n, slice);
 }
 
 int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op)
@@ -45,12 +46,14 @@ void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile)
         int64_t slice = plan->slices[op][v], n = dv_plan_n_slices(plan, op, v);
         out->n_slots[v] = n;
         out->weight[v] = weight;
-        out->slot[v] = tile % n;
+        out->slot[v] = n == 1 ? 0 : tile % n;
         out->begin[v] = o->vars[v].begin + out->slot[v] * slice;
         out->end[v] =
             out->begin[v] + dv_min_i64(slice, o->vars[v].end - out->begin[v]);
-        tile /= n;
-        weight *= n;
+        if (n > 1) { // a division takes as long as the rest
+            tile /= n;
+            weight *= n;
+        }
     }
 }
 
