@@ -127,6 +127,8 @@ def test_pages(plan, tmp_path):
 
 def test_emit(plan, tmp_path):
     divvy.Program(SOFTMAX).plan().emit("c", tmp_path / "c")
+    divvy.Program(SOFTMAX).plan().emit("object", tmp_path / "object")
+    assert list((tmp_path / "object").glob("*.o"))
     assert any(name.endswith(".c") for name in os.listdir(tmp_path / "c"))
     with pytest.raises(ValueError, match="format is one of"):
         plan.emit("fortran", tmp_path)
