@@ -52,6 +52,11 @@ int dv_n_fns(void)
     return DV_N_ALL_FNS;
 }
 
+int dv_n_reducers(void)
+{
+    return N_REDUCERS;
+}
+
 int dv_fn_find(dv_str name)
 {
     for (int i = 0; i < DV_N_ALL_FNS; i++)

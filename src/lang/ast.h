@@ -95,6 +95,7 @@ static inline int dv_fn_compares(dv_fn f)
 const dv_fn_info *dv_fn_get(dv_fn f);
 int dv_n_fns(void);
 const dv_reducer_info *dv_reducer_get(dv_reducer r);
+int dv_n_reducers(void);
 // Find a function that is called by name, an operator with this number of
 // arguments, or a reducer. Return -1 if there is none.
 int dv_fn_find(dv_str name);

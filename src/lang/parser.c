@@ -23,6 +23,7 @@
 // position of one.
 #include "lang/ast.h"
 #include "base/dtype.h"
+#include "base/suggest.h"
 #include "lang/lexer.h"
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +36,20 @@ typedef struct parser {
     // in brackets. An error message suggests that these are missing; the name
     // may also be meant as a param.
     dv_str bare;
+    // Name of the tensor that was read last. It may be a misspelt reducer, if
+    // what follows is not a statement.
+    dv_str last_read;
 } parser;
+
+// The words that begin a statement.
+static const struct {
+    const char *word;
+    dv_stmt_kind kind;
+} keywords[] = {{"param", DV_STMT_PARAM},   {"input", DV_STMT_INPUT},
+                {"const", DV_STMT_CONST},   {"temp", DV_STMT_TEMP},
+                {"output", DV_STMT_OUTPUT}, {"repeat", DV_STMT_REPEAT},
+                {"extern", DV_STMT_ASSIGN}};
+enum { N_KEYWORDS = (int)(sizeof keywords / sizeof *keywords) };
 
 static dv_status parse_expr(parser *p, dv_node **out);
 static dv_status parse_term(parser *p, dv_node **out);
@@ -201,16 +215,22 @@ static dv_status reduce(parser *p, dv_node **out, int reducer)
 static dv_status no_function(parser *p, dv_str name)
 {
     dv_text all = {0};
+    dv_suggestion close = {.word = name.at, .len = name.len};
+    char meant[DV_SUGGESTION_BYTES];
     for (int i = 0; i < dv_n_fns(); i++) {
         const dv_fn_info *f = dv_fn_get((dv_fn)i);
-        if (!f->prec) // called by name, not an operator
-            dv_put(&all, " %s", f->text);
+        if (f->prec) // an operator, not called by name
+            continue;
+        dv_put(&all, " %s", f->text);
+        dv_suggest(&close, f->text);
     }
-    dv_status st =
-        dv_fail(p->lx->diag, DV_E_NAME, dv_lex_at(p->lx),
-                "there is no function %.*s; there are:%s (a tensor is read "
-                "with brackets)",
-                (int)name.len, name.at, all.at ? all.at : "");
+    dv_suggestion_text(&close, meant);
+    dv_status st = dv_fail(
+        p->lx->diag, DV_E_NAME, dv_lex_at(p->lx),
+        "there is no function %.*s%s%s%s (a tensor is read with "
+        "brackets)",
+        (int)name.len, name.at, meant,
+        *meant ? " The functions are:" : "; there are:", all.at ? all.at : "");
     dv_text_free(&all);
     return st;
 }
@@ -262,10 +282,8 @@ static dv_status read_with_border(parser *p, dv_node **out)
 
 static int starts_statement(dv_str s)
 {
-    static const char *const words[] = {"param",  "input",  "const", "temp",
-                                        "output", "repeat", "extern"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (dv_str_is(s, words[i]))
+    for (int i = 0; i < N_KEYWORDS; i++)
+        if (dv_str_is(s, keywords[i].word))
             return 1;
     return 0;
 }
@@ -283,9 +301,12 @@ static dv_status word(parser *p, dv_node **out)
     // operand is missing here.
     if (next == DV_TOK_NAME && starts_statement(s))
         return unexpected(p, "a value");
-    if (next == '[')
-        return reducer >= 0 ? reduce(p, out, reducer)
-                            : read_with_border(p, out);
+    if (next == '[' && reducer >= 0)
+        return reduce(p, out, reducer);
+    if (next == '[') {
+        p->last_read = s;
+        return read_with_border(p, out);
+    }
     if (reducer >= 0 && !dv_lex_begins_line(p->lx, after.off))
         p->bare = s;
     if (reducer >= 0 && next == '(' && dv_fn_find(s) < 0)
@@ -488,8 +509,24 @@ static dv_status ranges(parser *p, dv_stmt *s)
     return DV_OK;
 }
 
-// Reports a missing '=' or '<-'. If a reducer without variables came before, a
-// note points to it, because this text may have been meant as its operand.
+// Adds a note if what was read last as a tensor resembles a reducer.
+static void note_misspelt_reducer(const parser *p)
+{
+    dv_str s = p->last_read;
+    dv_suggestion close = {.word = s.at, .len = s.len};
+    char meant[DV_SUGGESTION_BYTES];
+    for (int i = 0; s.len && i < dv_n_reducers(); i++)
+        dv_suggest(&close, dv_reducer_get((dv_reducer)i)->text);
+    if (close.best)
+        dv_note(p->lx->diag,
+                (dv_loc){p->lx->src, (uint32_t)(s.at - p->lx->src->text)},
+                "%.*s is read as a tensor%s", (int)s.len, s.at,
+                dv_suggestion_text(&close, meant));
+}
+
+// Reports a missing '=' or '<-'. If a reducer without variables or misspelt
+// came before, a note points to it, because this text may have been meant as
+// its operand.
 static dv_status no_assignment(parser *p)
 {
     dv_status st = unexpected(p, "'=' or '<-'");
@@ -497,7 +534,35 @@ static dv_status no_assignment(parser *p)
     if (p->bare.len)
         dv_note(p->lx->diag, (dv_loc){src, (uint32_t)(p->bare.at - src->text)},
                 BARE(p->bare));
+    else
+        note_misspelt_reducer(p);
     return st;
+}
+
+// Reports a word that begins no statement and is not followed by brackets. If
+// what follows is not an assignment, a keyword may have been meant.
+static dv_status no_statement(const parser *p)
+{
+    dv_str s = text_of(p);
+    int32_t next = dv_lex_peek(p->lx).kind;
+    dv_suggestion close = {.word = s.at, .len = s.len};
+    char meant[DV_SUGGESTION_BYTES];
+    if (dv_str_is(s, "plan") && next == DV_TOK_INT)
+        return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
+                       "this is a plan, not a program; divvy plan reads it");
+    for (int i = 0; i < N_KEYWORDS; i++)
+        dv_suggest(&close, keywords[i].word);
+    dv_suggest(&close, "for"); // these continue the statement before
+    dv_suggest(&close, "else");
+    int shown = (int)(s.len > 40 ? 40 : s.len);
+    if (close.best && next != '=' && next != ':' && next != DV_TOK_ARROW)
+        return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
+                       "'%.*s' starts no statement%s", shown, s.at,
+                       dv_suggestion_text(&close, meant));
+    return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
+                   "'%.*s' starts no statement; a tensor is written with "
+                   "brackets, a scalar as %.*s[]",
+                   shown, s.at, shown, s.at);
 }
 
 static dv_status assign(parser *p, dv_stmt *s)
@@ -505,20 +570,8 @@ static dv_status assign(parser *p, dv_stmt *s)
     s->off = p->lx->tok.off;
     if (!at(p, DV_TOK_NAME))
         return unexpected(p, "a statement");
-    if (dv_lex_peek(p->lx).kind != '[') {
-        dv_str word_here = text_of(p);
-        if (dv_str_is(word_here, "plan") &&
-            dv_lex_peek(p->lx).kind == DV_TOK_INT)
-            return dv_fail(
-                p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
-                "this is a plan, not a program; divvy plan reads it");
-        return dv_fail(
-            p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
-            "'%.*s' starts no statement; a tensor is written with "
-            "brackets, a scalar as %.*s[]",
-            (int)(word_here.len > 40 ? 40 : word_here.len), word_here.at,
-            (int)(word_here.len > 40 ? 40 : word_here.len), word_here.at);
-    }
+    if (dv_lex_peek(p->lx).kind != '[')
+        return no_statement(p);
     DV_TRY(access(p, &s->lhs));
     s->name = s->lhs->name;
     if (at(p, ':')) {
@@ -566,19 +619,13 @@ static dv_status repeat(parser *p, dv_stmt *s, int64_t *n_stmts)
 
 static dv_status statement(parser *p, dv_stmt *s, int64_t *n_stmts)
 {
-    static const struct {
-        const char *word;
-        dv_stmt_kind kind;
-    } words[] = {{"param", DV_STMT_PARAM},   {"input", DV_STMT_INPUT},
-                 {"const", DV_STMT_CONST},   {"temp", DV_STMT_TEMP},
-                 {"output", DV_STMT_OUTPUT}, {"repeat", DV_STMT_REPEAT}};
     s->off = p->lx->tok.off;
     s->dtype = -1;
     s->kind = DV_STMT_ASSIGN;
     int is_word = dv_lex_peek(p->lx).kind != '[';
-    for (size_t i = 0; is_word && i < sizeof words / sizeof *words; i++)
-        if (dv_lex_is(p->lx, words[i].word))
-            s->kind = (uint8_t)words[i].kind;
+    for (int i = 0; is_word && i < N_KEYWORDS; i++)
+        if (dv_lex_is(p->lx, keywords[i].word))
+            s->kind = (uint8_t)keywords[i].kind;
     s->is_extern = is_word && dv_lex_is(p->lx, "extern");
     if (s->kind != DV_STMT_ASSIGN || s->is_extern)
         DV_TRY(dv_lex(p->lx));
