@@ -260,8 +260,8 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
                      "--start-at goes on with a plan, %s is a program", path);
     } else if (options->rank > 0 && !options->team && !options->grid) {
         st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                     "--rank %" PRId64 " of no team: --team says how many "
-                     "there are",
+                     "--rank %" PRId64 ": without --team there is only rank 0; "
+                     "--team P divides the program over P processes",
                      options->rank);
     } else {
         st = is_onnx ? cli_load_onnx(path, params, out, diag)

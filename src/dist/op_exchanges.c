@@ -136,7 +136,9 @@ dv_status dv_plan_set_rank(dv_plan *plan, int64_t rank, dv_diag *diag)
     int64_t size = t->n_axes ? dv_plan_team_size(t) : 0;
     if (size == 0)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "--rank %" PRId64 ": the plan is of no team", rank);
+                       "--rank %" PRId64
+                       ": this plan is for one process, not for a team",
+                       rank);
     if (rank < 0 || rank >= size)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "there is no rank %" PRId64 " in a team of %" PRId64,
