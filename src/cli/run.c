@@ -621,12 +621,11 @@ int cli_run(const cli_command *c, int argc, char **argv)
          &j.no_overlap},
         {"timeout", 0, "SECONDS", "under mpirun: wait no longer for a rank",
          CLI_TEXT, &j.timeout},
-        {"checkpoint", 0, "FILE", "under mpirun: keep the state in FILE",
-         CLI_TEXT, &j.checkpoint},
+        {"checkpoint", 0, "FILE", "keep the state of the run in FILE", CLI_TEXT,
+         &j.checkpoint},
         {"every", 0, "K", "after every K rounds of a repeat (default: 1)",
          CLI_SIZE, &j.every},
-        {"resume", 0, "FILE", "under mpirun: go on where FILE was kept",
-         CLI_TEXT, &j.resume},
+        {"resume", 0, "FILE", "go on where FILE was kept", CLI_TEXT, &j.resume},
         {0}};
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
     if (code < 0 && range)

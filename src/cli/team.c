@@ -27,17 +27,19 @@ typedef struct team {
 
 int cli_team_options(cli_job *j)
 {
-    const char *only = j->checkpoint   ? "--checkpoint"
-                       : j->resume     ? "--resume"
-                       : j->timeout    ? "--timeout"
+    const char *only = j->timeout      ? "--timeout"
                        : j->checked    ? "--checked"
                        : j->no_overlap ? "--no-overlap"
                                        : NULL;
     if (only && !cli_ranks)
         return cli_usage(j->c,
                          "%s is for teams of processes: start them with "
-                         "mpirun",
+                         "mpirun -n P divvy run …",
                          only);
+    // Files of checkpoints are written through MPI, which lets a process that
+    // no launcher started be a team of one.
+    if (!cli_ranks && (j->checkpoint || j->resume))
+        cli_ranks = 1;
     if (j->resume && j->in.n && !j->verify)
         return cli_usage(j->c,
                          "--in has no effect with --resume: the checkpoint has "
@@ -260,8 +262,11 @@ int cli_team_size(const cli_command *c, cli_plan_args *args)
 {
     if (args->options.team && args->options.team != cli_ranks)
         return cli_usage(c,
-                         "--team %" PRId64 ": there are %" PRId64 " processes",
-                         args->options.team, cli_ranks);
+                         "--team %" PRId64 ": there %s %" PRId64
+                         " process%s; start them with mpirun -n %" PRId64,
+                         args->options.team, cli_ranks == 1 ? "is" : "are",
+                         cli_ranks, cli_ranks == 1 ? "" : "es",
+                         args->options.team);
     args->options.team = args->options.grid ? 0 : cli_ranks;
     args->options.rank = cli_rank;
     args->team_of_ranks = 1;

@@ -53,6 +53,8 @@ dv_status dv_comm_agree_status(dv_comm *c, dv_status st, dv_diag *mine,
         write_note(&n, st, mine);
     DV_TRY(dv_comm_share(c, who, &n, sizeof n, diag));
     n.text[sizeof n.text - 1] = 0;
+    if (c->size == 1)
+        return dv_fail(diag, (dv_status)n.status, DV_NOWHERE, "%s", n.text);
     return dv_fail(diag, (dv_status)n.status, DV_NOWHERE,
                    "rank %" PRId64 ": %s", who, n.text);
 }

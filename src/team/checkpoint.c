@@ -3,7 +3,7 @@
 // left out; their place in the file holds zeros.
 //
 //   0    magic, version
-//   16   the header: program, iteration, tensors, checksums
+//   16   the header: program, iteration, tensors, checksums, params
 //   off  the elements of each tensor, row-major, one tensor after the other
 //
 // The checksum of the elements is the sum of a hash of each element's bits and
@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char magic[16] = "divvy state 1\n";
+static const char magic[16] = "divvy state 2\n";
 enum { ALIGN = 64 };
 
 typedef struct header {
@@ -31,6 +31,9 @@ typedef struct header {
     int64_t size_bytes; // size of the whole file
     uint64_t elements;  // checksum of all elements
     uint64_t self;      // checksum of the header with this field 0
+    // The program's params as text, "M = 4, N = 8", for error messages; its end
+    // is left out if it is too long.
+    char params[448];
 } header;
 
 // Returns the file offset of a tensor's elements; for the number after the last
@@ -41,6 +44,21 @@ static int64_t offset_of(const dv_program *p, int32_t tensor)
     for (int32_t i = 0; i < tensor; i++)
         off = dv_round_up(off + dv_tensor_bytes(&p->tensors[i]), ALIGN);
     return off;
+}
+
+static void write_params(header *h, const dv_program *p)
+{
+    size_t n = 0;
+    for (int32_t i = 0; i < p->n_params && n < sizeof h->params; i++) {
+        const dv_param_value *v = &p->params[i];
+        char value[32];
+        if (v->is_float)
+            snprintf(value, sizeof value, "%.17g", v->f);
+        else
+            snprintf(value, sizeof value, "%" PRId64, v->i);
+        n += (size_t)snprintf(h->params + n, sizeof h->params - n, "%s%s = %s",
+                              i ? ", " : "", v->name, value);
+    }
 }
 
 static uint64_t sum_row(const char *row, int64_t n, int64_t bytes, int64_t off)
@@ -138,6 +156,23 @@ static dv_status move_parts(const dv_rank *r, const char *path, int write,
     return st == DV_OK ? closed : st;
 }
 
+// Reports that a checkpoint is not of this rank's program. If the params
+// differ, both are named.
+static dv_status wrong_program(const dv_program *p, header *h, dv_loc file,
+                               dv_diag *diag)
+{
+    header mine = {0};
+    write_params(&mine, p);
+    h->params[sizeof h->params - 1] = 0;
+    if (!*h->params || !*mine.params || !strcmp(h->params, mine.params))
+        return dv_fail(diag, DV_E_FORMAT, file,
+                       "a checkpoint of another program");
+    return dv_fail(diag, DV_E_FORMAT, file,
+                   "a checkpoint of another program, or of other params: it "
+                   "has %s; this run has %s",
+                   h->params, mine.params);
+}
+
 // Refuses simulated ranks: during a run their tensors are in the simulator, and
 // what their plans copy before a repeat would be missing after resuming.
 static dv_status check_target(const dv_rank *r, dv_diag *diag)
@@ -160,6 +195,7 @@ dv_status dv_checkpoint_save(dv_rank *r, const char *path, int32_t repeat,
                 .n_tensors = p->n_tensors,
                 .size_bytes = offset_of(p, p->n_tensors)};
     dv_rank_hash(r, &h.program);
+    write_params(&h, p);
     memcpy(h.magic, magic, sizeof h.magic);
     DV_TRY(sum_all(r, &h.elements, diag));
     dv_writer *w = NULL;
@@ -207,7 +243,10 @@ static dv_status check_header(const dv_rank *r, const char *path, header *h,
     dv_rank_hash(r, &program);
     copy.self = 0;
     if (memcmp(h->magic, magic, sizeof magic) != 0)
-        return dv_fail(diag, DV_E_FORMAT, file, "no checkpoint of divvy");
+        return dv_fail(diag, DV_E_FORMAT, file, "%s",
+                       memcmp(h->magic, magic, strlen("divvy state "))
+                           ? "no checkpoint of divvy"
+                           : "a checkpoint of another version of divvy");
     uint64_t is = dv_hash(DV_HASH, &copy, sizeof copy);
     if (is != h->self)
         return dv_fail(diag, DV_E_FORMAT, file,
@@ -218,8 +257,7 @@ static dv_status check_header(const dv_rank *r, const char *path, header *h,
         h->size_bytes != offset_of(p, p->n_tensors) || h->repeat < 0 ||
         h->repeat >= p->n_repeats || h->round < 0 ||
         h->round > p->repeats[h->repeat].times)
-        return dv_fail(diag, DV_E_FORMAT, file,
-                       "a checkpoint of another program, or of other params");
+        return wrong_program(p, h, file, diag);
     if (size != h->size_bytes)
         return dv_fail(diag, DV_E_FORMAT, file,
                        "%s: the header promises %" PRId64

@@ -196,7 +196,7 @@ ends 2 'the ranks of a team on spyre are simulated' 2 "$divvy" run "$p" --target
 run 2 "$divvy" run "$p" --target spyre --executor sim --verify || fail "simulated ranks"
 ends 2 'checkpoint: runs on spyre are simulated' 2 "$divvy" run "$p" --target spyre --checkpoint "$tmp/state"
 ends 2 'resume: runs on spyre are simulated' 2 "$divvy" run "$p" --target spyre --resume "$tmp/state"
-ends 1 'another program' 2 "$divvy" run "$p" --set N=50 --resume "$tmp/state"
+ends 1 'of other params: it has N = 60, T = 50; this run has N = 50, T = 50' 2 "$divvy" run "$p" --set N=50 --resume "$tmp/state"
 
 # -- a full disk, if this user may make one
 if [ "$(id -u)" = 0 ] && mkdir "$tmp/small" && mount -t tmpfs -o size=16k none "$tmp/small" 2>/dev/null; then
