@@ -1,5 +1,5 @@
 // Writes the emitted files into a folder, in the requested format.
-#define _POSIX_C_SOURCE 200809L // for mkdir
+#define _POSIX_C_SOURCE 200809L // for mkdir and rmdir
 #include "emit/emit.h"
 #include "base/options.h"
 #include "base/file.h"
@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_PATH = 1024 };
 
 dv_status dv_emit_file(emitter *e, const char *name)
 {
@@ -20,24 +23,61 @@ dv_status dv_emit_file(emitter *e, const char *name)
     return DV_OK;
 }
 
+static dv_status path_of(const emitter *e, int32_t file, char *path,
+                         size_t size)
+{
+    int n = snprintf(path, size, "%s/%s", e->dir, e->files[file].name);
+    if (n < 0 || (size_t)n >= size)
+        return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
+                       "the name of the folder is too long: %s", e->dir);
+    return DV_OK;
+}
+
+// Makes the folder unless it exists; *made is whether it was made.
+static dv_status make_folder(const emitter *e, int *made)
+{
+    struct stat there;
+    *made = mkdir(e->dir, 0777) == 0;
+    int why = *made ? 0 : errno;
+    if (why == EEXIST && stat(e->dir, &there) == 0 && !S_ISDIR(there.st_mode))
+        why = ENOTDIR;
+    if (!why || why == EEXIST)
+        return DV_OK;
+    return dv_fail(e->diag, DV_E_OUTPUT, DV_NOWHERE,
+                   "cannot make the folder %s: %s", e->dir,
+                   why == ENOTDIR  ? "a file is in its place"
+                   : why == ENOENT ? "the folder around it does not exist"
+                                   : strerror(why));
+}
+
+// Removes what was written to a folder that was made here.
+static void remove_files(const emitter *e)
+{
+    char path[MOST_PATH];
+    for (int32_t i = 0; i < e->n_files; i++)
+        if (!path_of(e, i, path, sizeof path))
+            unlink(path);
+    rmdir(e->dir);
+}
+
 // Writes all files only after everything was emitted, so that a plan that
 // cannot be emitted leaves no folder behind.
-static dv_status write_files(emitter *e)
+static dv_status write_files(const emitter *e)
 {
-    if (mkdir(e->dir, 0777) != 0 && errno != EEXIST)
-        return dv_fail(e->diag, DV_E_OUTPUT, DV_NOWHERE, "cannot make %s: %s",
-                       e->dir, strerror(errno));
-    for (int32_t i = 0; i < e->n_files; i++) {
-        const emitted *f = &e->files[i];
-        char path[1024];
-        int n = snprintf(path, sizeof path, "%s/%s", e->dir, f->name);
-        if (n < 0 || (size_t)n >= sizeof path)
-            return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
-                           "%s: too long a name", e->dir);
-        DV_TRY(dv_file_write(path, f->text.at ? f->text.at : "", f->text.len,
-                             e->diag));
+    char path[MOST_PATH];
+    int made;
+    dv_status st = DV_OK;
+    DV_TRY(make_folder(e, &made));
+    for (int32_t i = 0; i < e->n_files && st == DV_OK; i++) {
+        const dv_text *text = &e->files[i].text;
+        st = path_of(e, i, path, sizeof path);
+        if (st == DV_OK)
+            st = dv_file_write(path, text->at ? text->at : "", text->len,
+                               e->diag);
     }
-    return DV_OK;
+    if (st != DV_OK && made)
+        remove_files(e);
+    return st;
 }
 
 dv_status dv_emit_rt(emitter *e)
@@ -105,9 +145,10 @@ static dv_status emit(const dv_plan *plan, dv_emit_format format,
                  .dir = dir,
                  .stage_names = stage_names,
                  .diag = diag};
-    if (!dir)
+    if (!dir || !*dir)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "dv_plan_emit needs the name of a folder");
+                       "the name of the folder that is written is %s",
+                       dir ? "empty" : "missing");
     if (plan->team.n_axes && format != DV_EMIT_C && format != DV_EMIT_OPENMP)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the plan is for a team of %" PRId64

@@ -6,7 +6,8 @@
 //   NAME.c   the kernels as bytes in section .text, the calls as loops in C
 //   NAME.o   the object, made of NAME.c by the C compiler
 //
-// NAME is that of the folder, in which letters and digits stay as they are.
+// NAME is that of the folder, in which letters and digits stay as they are and
+// all else becomes _; it is "program" if the folder has no letter or digit.
 #define _POSIX_C_SOURCE 200809L // for posix_spawnp
 #include "base/math.h"
 #include "emit/emit.h"
@@ -24,6 +25,12 @@
 
 enum { MOST_NAME = 64, MOST_DEPTH = 32, MOST_WORDS = 32, PER_LINE = 16 };
 
+static int is_letter_or_digit(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9');
+}
+
 // Sets the name of the object: the last part of the folder's name.
 static void set_name(const char *dir, char *name)
 {
@@ -33,14 +40,17 @@ static void set_name(const char *dir, char *name)
     size_t begin = end;
     while (begin > 0 && dir[begin - 1] != '/')
         begin--;
-    if (begin == end || (dir[begin] >= '0' && dir[begin] <= '9'))
-        name[n++] = '_';
-    for (; begin < end && n < MOST_NAME - 1; begin++) {
-        char c = dir[begin];
-        int keeps = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                    (c >= '0' && c <= '9');
-        name[n++] = keeps ? c : '_';
+    size_t first = begin;
+    while (first < end && !is_letter_or_digit(dir[first]))
+        first++;
+    if (first == end) { // such as . and /
+        snprintf(name, MOST_NAME, "program");
+        return;
     }
+    if (dir[begin] >= '0' && dir[begin] <= '9')
+        name[n++] = '_';
+    for (; begin < end && n < MOST_NAME - 1; begin++)
+        name[n++] = is_letter_or_digit(dir[begin]) ? dir[begin] : '_';
     name[n] = '\0';
 }
 

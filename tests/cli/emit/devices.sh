@@ -17,7 +17,7 @@ has 'class 0' 'check: ok'
 for how in openmp c; do
     rm -rf out
     expect 0 '' "$divvy" emit p.dv --devices 3 --as $how -o out
-    (cd out && nothing_but program.c rank_0.c rank_1.c rank_2.c rt.h)
+    [ "$(cd out && echo *)" = "program.c rank_0.c rank_1.c rank_2.c rt.h" ] || complain "there is $(echo out/*)"
     for cc in $compilers; do
         $cc -std=c11 -Wall -Wextra -Wno-unknown-pragmas -Werror -fsyntax-only out/program.c out/rank_*.c 2>.err || complain "$how does not compile with $cc"
     done
