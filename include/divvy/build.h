@@ -125,6 +125,9 @@ DV_API void dv_build_const_at(dv_build *b, const char *name, dv_dtype dtype,
 DV_API void dv_build_temp(dv_build *b, const char *name, dv_dtype dtype,
                           int n_dims, const dv_term *dims);
 DV_API void dv_build_output(dv_build *b, const char *name);
+// Says where a declared input or constant, or an output, lies in a machine:
+// `memory` is what follows @ in the text, "l1(sharded 64x64 on 8x8 rows)".
+DV_API void dv_build_memory(dv_build *b, const char *name, const char *memory);
 
 // The range of a variable, begin to end - 1, as after `for` in the text.
 typedef struct dv_build_range {

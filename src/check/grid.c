@@ -326,6 +326,66 @@ static dv_status check_deals(const dv_plan *plan, const dv_group_grid *g,
     return DV_OK;
 }
 
+static int has_residents(const dv_plan *plan, const dv_group *g)
+{
+    for (int32_t i = g->first_op; i < g->end_op; i++)
+        for (int k = 0; k <= plan->ops->ops[i].n_reads; k++)
+            if (dv_home_of(plan, i, k) >= 0 ||
+                dv_ring_of(plan, i, k) != DV_RING_NONE)
+                return 1;
+    return 0;
+}
+
+// Returns whether every core has the shard of a tensor that begins where its
+// part of the result does: dims of the tensor that the result does not have
+// begin at 0.
+static int is_on_shards(const dv_plan *plan, const dv_group_grid *g,
+                        const dv_op *op, const dv_access *a)
+{
+    const dv_tensor *t = &plan->ops->tensors[a->tensor];
+    const dv_memory_note *m = t->memory;
+    if (!m || !m->in_l1 || !m->is_sharded || t->n_dims != 2)
+        return 0;
+    for (int32_t i = 0; i < g->n_ranges; i++) {
+        const dv_tile_range *r = &g->ranges[i];
+        int64_t at[2] = {0, 0}, x, y;
+        for (int d = 0; d < 2; d++)
+            for (int w = 0; w < op->write.n_dims; w++) {
+                const dv_index *here = &a->index[d], *out = &op->write.index[w];
+                int64_t from = w == op->write.n_dims - 1
+                                   ? r->sx * g->sn * plan->target.tile_cols
+                               : w == op->write.n_dims - 2
+                                   ? r->sy * g->sm * plan->target.tile_rows
+                                   : 0;
+                for (int v = 0; v < op->n_vars; v++)
+                    if (here->coef[v] == 1 && out->coef[v] == 1)
+                        at[d] = from;
+            }
+        dv_memory_note_core(
+            m, at[0] / m->rows * (t->shape[1] / m->cols) + at[1] / m->cols, &x,
+            &y);
+        if (x != r->x || y != r->y)
+            return 0;
+    }
+    return 1;
+}
+
+// Checks shards that no deal gives: they are where the note of the result says
+// or, if it has none, where an operand's shards are.
+static dv_status check_notes(const dv_plan *plan, const dv_group_grid *g,
+                             dv_loc at, dv_diag *diag)
+{
+    const dv_op *op = &plan->ops->ops[plan->groups[g->group].end_op - 1];
+    const dv_tensor *t = &plan->ops->tensors[g->tensor];
+    int found = is_on_shards(plan, g, op, &op->write);
+    for (int32_t r = 0; r < op->n_reads && !dv_on_cores(t->memory); r++)
+        found |= is_on_shards(plan, g, op, &op->reads[r]);
+    if (!found)
+        WRONG(C21, "the shards of %s are not where the program's notes say",
+              t->name);
+    return DV_OK;
+}
+
 static dv_status check_shards(const dv_plan *plan, const dv_group_grid *g,
                               dv_tile_range *r, dv_loc at, dv_diag *diag)
 {
@@ -344,6 +404,8 @@ static dv_status check_shards(const dv_plan *plan, const dv_group_grid *g,
         if (r[i].sy != i / g->gx || r[i].sx != i % g->gx)
             WRONG(C21, "shard %" PRId64 ",%" PRId64 " of %s is on no core",
                   i / g->gx, i % g->gx, plan->ops->tensors[g->tensor].name);
+    if (!has_residents(plan, &plan->groups[g->group]))
+        return check_notes(plan, g, at, diag);
     int64_t *number = number_cores(&plan->target, cols, rows);
     if (!number)
         return dv_nomem(diag);
@@ -358,6 +420,9 @@ static dv_status check_group(const dv_plan *plan, const dv_group_grid *g,
     size_t n = (size_t)g->n_ranges;
     DV_TRY(check_size(plan, g, at, diag));
     DV_TRY(check_list(plan, g, at, diag));
+    const dv_tensor *t = &plan->ops->tensors[g->tensor];
+    if (dv_on_cores(t->memory) && !g->local_shard)
+        WRONG(C21, "%s lies in shards, the grid deals its tiles", t->name);
     dv_tile_range *r = dv_alloc((n ? n : 1) * sizeof *r);
     if (!r)
         return dv_nomem(diag);

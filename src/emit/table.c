@@ -1,6 +1,7 @@
 // Writes the tiles and kernel arguments of every core as tables, in the format
 // that divvy lint reads.
 #include "emit/emit.h"
+#include "grid/shards.h"
 #include "base/json.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -162,6 +163,25 @@ static void launch_json(dv_json *j, const dv_target *t, const dv_group_grid *g,
     dv_json_int(j, "units_group_2", least < most ? least : 0);
 }
 
+// Prints the tensor whose note gave the shards, as TileLang records buffers.
+static void noted_json(dv_json *j, const emitter *e, const dv_group_grid *g)
+{
+    dv_noted_shards s;
+    char key[80];
+    if (dv_grid_noted(&s, e->plan, g, NULL) || s.tensor < 0)
+        return;
+    const dv_target *t = &e->plan->target;
+    snprintf(key, sizeof key, "buffer.%.64s", e->p->tensors[s.tensor].name);
+    dv_json_open(j, key, '{');
+    DV_JSON_FIELDS(j, DV_F("memory", "L1"), DV_F("layout", "sharded"));
+    DV_JSON_OBJECT(j, "nd_shard", DV_F_INTS("projected_grid", s.n[0], s.n[1]),
+                   DV_F_INTS("projected_shard_tiles",
+                             s.note->rows / t->tile_rows,
+                             s.note->cols / t->tile_cols),
+                   DV_F("order", s.note->by_cols ? "col_major" : "row_major"));
+    dv_json_close(j);
+}
+
 static void group_json(emitter *e, const dv_group_grid *g,
                        const emit_cores *all)
 {
@@ -186,6 +206,7 @@ static void group_json(emitter *e, const dv_group_grid *g,
         DV_JSON_INTS(&j, "shard_grid", g->gy, g->gx);
         DV_JSON_INTS(&j, "local_shape_tiles", g->sm, g->sn);
     }
+    noted_json(&j, e, g);
     dv_json_int(&j, "num_cores", all->n);
     launch_json(&j, t, g, all);
     dv_json_open_flat(&j, "runtime_args", '[');

@@ -21,6 +21,10 @@
 //       }
 //   }
 //
+// If the program says that the result or an operand lies in shards in the
+// memories of cores, each core computes the part of the result that belongs to
+// its shard (shards.c).
+//
 // A group that reads or writes tensors resident in scratchpads is computed
 // where they are: its shards are the slices that the group's deal gives each
 // core. If those slices are not whole tiles, the group has no grid and only the
@@ -29,6 +33,7 @@
 // by the requested policy.
 #include "base/math.h"
 #include "grid/grid.h"
+#include "grid/shards.h"
 #include "plan/tiles.h"
 #include <inttypes.h>
 #include <string.h>
@@ -389,6 +394,23 @@ static void queue_groups(const dv_plan_options *options, dv_plan *plan)
     }
 }
 
+// Gives the group the shards that the program's notes say, if they say some.
+static dv_status shards_of_notes(dv_pass_cx *cx, dv_plan *plan,
+                                 dv_group_grid *g)
+{
+    dv_noted_shards s;
+    DV_TRY(dv_grid_noted(&s, plan, g, cx->diag));
+    if (s.tensor < 0)
+        return DV_OK;
+    g->kt = depth_of(plan, &plan->ops->ops[plan->groups[g->group].end_op - 1]);
+    if (g->kt == 0)
+        return dv_fail(cx->diag, DV_E_OVERFLOW, DV_NOWHERE,
+                       "the depth of %s has more than 64 bits",
+                       plan->ops->tensors[g->tensor].name);
+    DV_TRY(dv_grid_check_words(plan, &s, cx->options, cx->diag));
+    return dv_grid_place_noted(plan, g, &s, cx->diag);
+}
+
 dv_status dv_grid_run(dv_pass_cx *cx, dv_plan *plan)
 {
     plan->n_grids = 0;
@@ -399,6 +421,7 @@ dv_status dv_grid_run(dv_pass_cx *cx, dv_plan *plan)
     plan->grids = DV_NEW(&plan->arena, dv_group_grid, plan->n_groups);
     if (!plan->grids && plan->n_groups)
         return dv_nomem(cx->diag);
+    DV_TRY(dv_grid_check_notes(plan, cx->diag));
     for (int32_t i = 0; i < plan->n_groups; i++) {
         int32_t tensor = result_of(plan, i);
         if (tensor < 0)
@@ -406,7 +429,9 @@ dv_status dv_grid_run(dv_pass_cx *cx, dv_plan *plan)
         dv_group_grid *g = &plan->grids[plan->n_grids++];
         *g = (dv_group_grid){.group = i, .tensor = tensor};
         DV_TRY(count_tiles(cx->options, plan, g, cx->diag));
-        DV_TRY(grid_or_warn(cx->options, plan, g, cx->diag));
+        DV_TRY(shards_of_notes(cx, plan, g));
+        if (!g->local_shard)
+            DV_TRY(grid_or_warn(cx->options, plan, g, cx->diag));
     }
     return check_list_used(plan, cx->options->order, cx->diag);
 }

@@ -316,21 +316,27 @@ static dv_status declare(dv_builder *b, const dv_stmt *s)
                            shape[d]);
     }
     DV_TRY(check_place(b, s));
+    if (s->memory)
+        DV_TRY(dv_memory_note_check(
+            s->memory[0], name, s->n_dims, shape, !s->place,
+            dv_build_at(b, s->memory[0]->off), b->diag));
     int32_t id;
     int in = s->kind == DV_STMT_INPUT || s->kind == DV_STMT_CONST;
-    return dv_build_tensor(b,
-                           (dv_tensor){.name = name,
-                                       .dtype = (dv_dtype)s->dtype,
-                                       .n_dims = s->n_dims,
-                                       .shape = shape,
-                                       .is_input = (uint8_t)in,
-                                       .is_const = s->kind == DV_STMT_CONST,
-                                       .is_temp = s->kind == DV_STMT_TEMP,
-                                       .is_defined = (uint8_t)in,
-                                       .place = s->place,
-                                       .file = file,
-                                       .off = s->off},
-                           &id);
+    return dv_build_tensor(
+        b,
+        (dv_tensor){.name = name,
+                    .dtype = (dv_dtype)s->dtype,
+                    .n_dims = s->n_dims,
+                    .shape = shape,
+                    .is_input = (uint8_t)in,
+                    .is_const = s->kind == DV_STMT_CONST,
+                    .is_temp = s->kind == DV_STMT_TEMP,
+                    .is_defined = (uint8_t)in,
+                    .place = s->place,
+                    .memory = s->memory ? s->memory[0] : NULL,
+                    .file = file,
+                    .off = s->off},
+        &id);
 }
 
 dv_status dv_build_no_tensor(dv_builder *b, dv_loc at, dv_str name)
@@ -341,6 +347,25 @@ dv_status dv_build_no_tensor(dv_builder *b, dv_loc at, dv_str name)
         dv_suggest(&s, b->p->tensors[i].name);
     return dv_fail(b->diag, DV_E_NAME, at, "there is no tensor %.*s%s",
                    (int)name.len, name.at, dv_suggestion_text(&s, meant));
+}
+
+// Takes the note on where an output lies. A tensor that is an input too lies in
+// one place.
+static dv_status output_memory(dv_builder *b, dv_tensor *t,
+                               const dv_memory_note *m)
+{
+    if (!m)
+        return DV_OK;
+    dv_loc at = dv_build_at(b, m->off);
+    if (t->memory && !dv_memory_note_equal(t->memory, m)) {
+        dv_status st = dv_fail(b->diag, DV_E_SHAPE, at,
+                               "%s lies elsewhere as an input", t->name);
+        dv_note(b->diag, dv_build_at(b, t->memory->off), "here");
+        return st;
+    }
+    t->memory = m;
+    return dv_memory_note_check(m, t->name, t->n_dims, t->shape, !t->place, at,
+                                b->diag);
 }
 
 static dv_status mark_outputs(dv_builder *b, const dv_stmt *s)
@@ -364,6 +389,8 @@ static dv_status mark_outputs(dv_builder *b, const dv_stmt *s)
                            "%.*s is named as an output twice", (int)name.len,
                            name.at);
         b->p->tensors[id].is_output = 1;
+        DV_TRY(output_memory(b, &b->p->tensors[id],
+                             s->memory ? s->memory[i] : NULL));
     }
     return DV_OK;
 }

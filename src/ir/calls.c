@@ -599,6 +599,47 @@ void dv_build_output(dv_build *b, const char *name)
     st->n_dims = 1;
 }
 
+// Returns where to put the note of the declared tensor or the output `name`;
+// NULL if the open block has neither.
+static const dv_memory_note **memory_slot(dv_build *b, const char *name)
+{
+    dv_stmt *found = NULL;
+    for (dv_stmt *s = b->ast.first; s; s = s->next) {
+        int out = s->kind == DV_STMT_OUTPUT;
+        if ((out || s->kind == DV_STMT_INPUT || s->kind == DV_STMT_CONST) &&
+            dv_str_is(out ? s->dims[0]->name : s->name, name))
+            found = s;
+    }
+    if (!found)
+        refuse(b, DV_E_NAME,
+               "dv_build_memory: %s is no input, constant or output", name);
+    if (!found)
+        return NULL;
+    found->memory = DV_NEW(&b->arena, const dv_memory_note *, 1);
+    if (!found->memory)
+        no_memory(b);
+    return found->memory;
+}
+
+void dv_build_memory(dv_build *b, const char *name, const char *memory)
+{
+    dv_str s;
+    if (!take_name(b, "dv_build_memory", name, &s))
+        return;
+    dv_memory_note *m = DV_NEW(&b->arena, dv_memory_note, 1);
+    dv_diag *own = dv_diag_create();
+    const dv_memory_note **slot = memory_slot(b, name);
+    if (!m || !own)
+        no_memory(b);
+    else if (slot && dv_memory_note_parse(m, memory ? memory : "", own))
+        refuse(b, DV_E_SYNTAX, "dv_build_memory: %s: %s", name,
+               dv_diag_error(own)->text);
+    else if (slot)
+        *slot = m;
+    b->text_bytes += 100;
+    dv_diag_destroy(own);
+}
+
 // Copies a range into *out and adds its text to *bytes.
 static int copy_range(dv_build *b, const dv_build_range *r, const char *what,
                       dv_for *out, int64_t *bytes)

@@ -671,9 +671,12 @@ static dv_status copy_tensors(dv_lowering *lw)
                                 sizeof *t.shape);
         if (t.place)
             t.place = dv_arena_grow(a, t.place, 1, 1, sizeof *t.place);
+        if (t.memory)
+            t.memory = dv_arena_grow(a, t.memory, 1, 1, sizeof *t.memory);
         if (t.file)
             t.file = dv_arena_copy(a, t.file, strlen(t.file));
         if (!t.name || !t.shape || (lw->src->tensors[i].place && !t.place) ||
+            (lw->src->tensors[i].memory && !t.memory) ||
             (lw->src->tensors[i].file && !t.file) ||
             dv_program_add_tensor(lw->out, &t) < 0)
             return dv_nomem(lw->diag);

@@ -267,6 +267,7 @@ static void declaration(dv_text *out, const dv_tensor *t, int indent)
         dv_put(out, "%s%" PRId64, d ? ", " : "", t->shape[d]);
     dv_put(out, "]");
     dv_placement_request_print(out, t->place);
+    dv_memory_note_print(out, t->memory);
     if (t->file)
         dv_put(out, " = \"%s\"", t->file);
     dv_put(out, "\n");
@@ -287,6 +288,8 @@ static void put_outputs(dv_text *out, const dv_program *p, int indent)
                 dv_put(out, "%*soutput %s", indent, "", t->name);
             else
                 dv_put(out, ", %s", t->name);
+            if (!t->is_input)
+                dv_memory_note_print(out, t->memory);
         }
     if (n)
         dv_put(out, "\n");

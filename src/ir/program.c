@@ -157,6 +157,21 @@ static void op_json(dv_json *j, const dv_program *p, int32_t i,
     dv_json_close(j);
 }
 
+static void memory_json(dv_json *j, const dv_memory_note *m)
+{
+    if (!m)
+        return;
+    dv_json_open(j, "memory", '{');
+    DV_JSON_FIELDS(j, DV_F("kind", m->in_l1 ? "l1" : "dram"),
+                   DV_F("layout", m->is_sharded ? "sharded" : "interleaved"));
+    if (m->is_sharded)
+        DV_JSON_FIELDS(j, DV_F_INTS("shard_shape", m->rows, m->cols),
+                       DV_F("order", m->by_cols ? "cols" : "rows"));
+    if (m->grid_rows)
+        DV_JSON_INTS(j, "core_grid", m->grid_rows, m->grid_cols);
+    dv_json_close(j);
+}
+
 void dv_program_json_fields(dv_json *j, const dv_program *p,
                             const dv_json_hooks *more)
 {
@@ -180,6 +195,7 @@ void dv_program_json_fields(dv_json *j, const dv_program *p,
                        DV_F("role", dv_role_name(dv_tensor_role(p, i))));
         if (t->file)
             dv_json_string(j, "file", t->file);
+        memory_json(j, t->memory);
         if (more)
             more->tensor(j, more->of, i);
         dv_json_close(j);

@@ -64,6 +64,9 @@ typedef struct dv_tensor {
     uint8_t is_dead;
     // Requested distribution over ranks (processes); NULL if there is none.
     const dv_placement_request *place;
+    // Where it lies in the memories of a machine; NULL: the program does not
+    // say.
+    const dv_memory_note *memory;
     // The file that holds the elements of a constant, as the text names it;
     // NULL: the caller of a run provides them.
     const char *file;

@@ -235,6 +235,7 @@ static int32_t twin_of(dv_plan *plan, int32_t tensor)
     dv_text_free(&unused);
     t.name = name;
     t.is_output = 0;
+    t.memory = NULL;
     tensors[n] = t;
     layouts[n] = layouts[tensor];
     // The table of tensor names is rebuilt by dv_reorder_finish, when the plan

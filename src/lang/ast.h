@@ -13,6 +13,7 @@
 //   op.def      the only list of functions and reducers
 //   lexer.[ch]  splits programs, target descriptions and plans into tokens
 //   parser.c    parses programs by recursive descent
+//   memory.c    reads, prints and checks notes on where a tensor lies
 //   printer.c   prints a tree as canonical text
 #ifndef DV_AST_H
 #define DV_AST_H
@@ -134,11 +135,13 @@ typedef struct dv_node {
 
 typedef enum dv_stmt_kind {
     DV_STMT_PARAM, // uses `name` and `value` of dv_stmt
-    DV_STMT_INPUT, // uses `name`, `dtype`, `dims` and `place` of dv_stmt
-    DV_STMT_TEMP,  // uses `name`, `dtype` and `dims` of dv_stmt
+    // Uses `name`, `dtype`, `dims`, `place` and `memory` of dv_stmt.
+    DV_STMT_INPUT,
+    DV_STMT_TEMP, // uses `name`, `dtype` and `dims` of dv_stmt
     // A constant: like an input, with the path of its data in `file`.
     DV_STMT_CONST,
-    DV_STMT_OUTPUT, // uses `dims` of dv_stmt: the outputs, as NAME nodes
+    // Uses `dims` of dv_stmt, the outputs as NAME nodes, and `memory`.
+    DV_STMT_OUTPUT,
     DV_STMT_ASSIGN, // uses `lhs`, `value` and `ranges` of dv_stmt
     // Uses `body` of dv_stmt, and `value` (the trip count) or, if it counts,
     // `ranges` (its counter with its range).
@@ -157,6 +160,19 @@ typedef struct dv_placement_request {
     int32_t n_dims;
     int32_t dims[8];
 } dv_placement_request;
+
+// Where a tensor lies in a machine with a main memory (dram) and memories of
+// its cores (l1): its tiles one after another in all banks (interleaved), or in
+// shards, rectangles of equal size. Shard i, counted row by row, is in l1 on
+// core i of a grid whose corner is core 0,0; its cores are counted row by row,
+// or column by column if by_cols is 1. In dram shard i is in bank i modulo
+// their number, and by_cols says that shards are counted column by column.
+typedef struct dv_memory_note {
+    uint8_t in_l1, is_sharded, by_cols;
+    int64_t rows, cols;           // of a shard, in elements
+    int64_t grid_rows, grid_cols; // of cores; 0 in dram
+    uint32_t off;
+} dv_memory_note;
 
 // One `i in begin..end` of a `for` clause.
 typedef struct dv_for {
@@ -178,6 +194,9 @@ typedef struct dv_stmt {
     dv_for *ranges;
     // Requested distribution over ranks (processes); NULL if there is none.
     const dv_placement_request *place;
+    // Where a declared tensor lies, or each of the outputs, with NULL where
+    // the program does not say; NULL if it says nothing.
+    const dv_memory_note **memory;
     // Path of the file with a constant's data, as written; at is NULL if the
     // caller of the program provides the data.
     dv_str file;
@@ -209,5 +228,26 @@ dv_status dv_parse_expr(dv_node *out, const dv_source *src, dv_arena *arena,
                         dv_diag *diag);
 
 void dv_ast_print(dv_text *out, const dv_ast *ast);
+// Parses a note `l1(sharded 64x64 on 8x8 rows)`; the lexer is at its first
+// word.
+dv_status dv_memory_note_read(dv_memory_note *out, struct dv_lexer *lx);
+// Parses a note that is the whole text.
+dv_status dv_memory_note_parse(dv_memory_note *out, const char *text,
+                               dv_diag *diag);
+void dv_memory_note_print(dv_text *out, const dv_memory_note *m);
+int dv_memory_note_equal(const dv_memory_note *a, const dv_memory_note *b);
+// Checks that shards tile a tensor of this shape and, if `whole`, that the grid
+// has one core for each.
+dv_status dv_memory_note_check(const dv_memory_note *m, const char *name,
+                               int n_dims, const int64_t *shape, int whole,
+                               dv_loc at, dv_diag *diag);
+// Returns the column and row of the core that has shard i in l1.
+void dv_memory_note_core(const dv_memory_note *m, int64_t i, int64_t *x,
+                         int64_t *y);
+// Returns whether the tensor is in shards on cores.
+static inline int dv_on_cores(const dv_memory_note *m)
+{
+    return m && m->in_l1 && m->is_sharded;
+}
 void dv_placement_request_print(dv_text *out, const dv_placement_request *p);
 #endif

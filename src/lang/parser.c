@@ -2,13 +2,15 @@
 //
 //   program   = { statement }
 //   statement = param NAME = expr
-//             | input NAME : type [ @ place ]     | temp NAME : type
-//             | const NAME : type [ @ place ] [ = STRING ]
-//             | output NAME { , NAME }
+//             | input NAME : type { @ note }      | temp NAME : type
+//             | const NAME : type { @ note } [ = STRING ]
+//             | output NAME [ @ memory ] { , NAME [ @ memory ] }
 //             | repeat ( expr | range ) { program }
 //             | [ extern ] access [ : DTYPE ] ( = | <- ) expr [ for ranges ]
 //   type      = DTYPE [ "[" [ expr { , expr } ] "]" ]
-//   place     = replicate | split ( INT { , INT } )
+//   note      = replicate | split ( INT { , INT } ) | memory
+//   memory    = ( dram | l1 ) "(" ( interleaved | sharded SIZE [ on SIZE ]
+//               ( rows | cols ) ) ")"             SIZE as 64x64, see memory.c
 //   ranges    = NAME in expr .. expr { , NAME in expr .. expr }
 //   access    = NAME "[" [ expr { , expr } ] "]"
 //   expr      = term { OPERATOR term }      by precedence, see lang/op.def
@@ -404,19 +406,33 @@ static dv_status dtype(parser *p, int8_t *out)
     return dv_lex(p->lx);
 }
 
+// Parses where a tensor lies into *out.
+static dv_status memory(parser *p, const dv_memory_note **out)
+{
+    dv_memory_note *m = DV_NEW(p->arena, dv_memory_note, 1);
+    if (!m)
+        return dv_nomem(p->lx->diag);
+    *out = m;
+    return dv_memory_note_read(m, p->lx);
+}
+
+static int at_memory(const parser *p)
+{
+    return dv_lex_is(p->lx, "dram") || dv_lex_is(p->lx, "l1");
+}
+
 static dv_status place(parser *p, dv_stmt *s)
 {
     dv_placement_request *pl = DV_NEW(p->arena, dv_placement_request, 1);
     if (!pl)
         return dv_nomem(p->lx->diag);
     s->place = pl;
-    DV_TRY(dv_lex(p->lx)); // consumes '@'
     if (dv_lex_is(p->lx, "replicate")) {
         pl->kind = DV_PLACE_REPLICATE;
         return dv_lex(p->lx);
     }
     if (!dv_lex_is(p->lx, "split"))
-        return unexpected(p, "'split(…)' or 'replicate'");
+        return unexpected(p, "'split(…)', 'replicate', 'dram(…)' or 'l1(…)'");
     pl->kind = DV_PLACE_SPLIT;
     DV_TRY(dv_lex(p->lx));
     DV_TRY(dv_lex_expect(p->lx, '(', "'('"));
@@ -434,6 +450,28 @@ static dv_status place(parser *p, dv_stmt *s)
         DV_TRY(dv_lex(p->lx));
     } while (at(p, ','));
     return dv_lex_expect(p->lx, ')', "',' or ')'");
+}
+
+// Parses the notes after the type of a declaration, each with its '@': one on
+// the processes and one on the memory.
+static dv_status notes(parser *p, dv_stmt *s)
+{
+    while (at(p, '@')) {
+        DV_TRY(dv_lex(p->lx));
+        if (at_memory(p) ? s->memory != NULL : s->place != NULL)
+            return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
+                           "%.*s has two notes of one kind", (int)s->name.len,
+                           s->name.at);
+        if (!at_memory(p)) {
+            DV_TRY(place(p, s));
+            continue;
+        }
+        s->memory = DV_NEW(p->arena, const dv_memory_note *, 1);
+        if (!s->memory)
+            return dv_nomem(p->lx->diag);
+        DV_TRY(memory(p, &s->memory[0]));
+    }
+    return DV_OK;
 }
 
 // Parses `= "weights.npy"` after the declaration of a constant.
@@ -463,23 +501,36 @@ static dv_status declaration(parser *p, dv_stmt *s)
     }
     if (at(p, '@') && s->kind == DV_STMT_TEMP)
         return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
-                       "only inputs take a placement note");
-    if (at(p, '@'))
-        DV_TRY(place(p, s));
+                       "only inputs and outputs take a placement note");
+    DV_TRY(notes(p, s));
     return at(p, '=') && s->kind == DV_STMT_CONST ? file(p, s) : DV_OK;
+}
+
+// Parses the name of an output and its note, if it has one.
+static dv_status one_output(parser *p, dv_node **out,
+                            const dv_memory_note **note)
+{
+    DV_TRY(new_node(p, out, DV_NODE_NAME, p->lx->tok.off));
+    DV_TRY(name(p, &(*out)->name, "a tensor's name"));
+    if (!at(p, '@'))
+        return DV_OK;
+    DV_TRY(dv_lex(p->lx));
+    return at_memory(p) ? memory(p, note)
+                        : unexpected(p, "'dram(…)' or 'l1(…)'");
 }
 
 static dv_status output(parser *p, dv_stmt *s)
 {
-    int32_t cap = 0;
+    int32_t cap = 0, n = 0, room = 0;
     do {
         if (s->n_dims > 0)
             DV_TRY(dv_lex(p->lx)); // consumes ','
         dv_node **slot = DV_PUSH(p->arena, dv_node *, s->dims, s->n_dims, cap);
-        if (!slot)
+        const dv_memory_note **note =
+            DV_PUSH(p->arena, const dv_memory_note *, s->memory, n, room);
+        if (!slot || !note)
             return dv_nomem(p->lx->diag);
-        DV_TRY(new_node(p, slot, DV_NODE_NAME, p->lx->tok.off));
-        DV_TRY(name(p, &(*slot)->name, "a tensor's name"));
+        DV_TRY(one_output(p, slot, note));
     } while (at(p, ','));
     return DV_OK;
 }

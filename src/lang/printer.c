@@ -107,6 +107,11 @@ static void node(dv_text *out, const dv_node *n, int prec)
         dv_put(out, ")");
 }
 
+static const dv_memory_note *memory_of(const dv_stmt *s, int32_t i)
+{
+    return s->memory ? s->memory[i] : NULL;
+}
+
 void dv_placement_request_print(dv_text *out, const dv_placement_request *p)
 {
     if (!p || p->kind == DV_PLACE_NONE)
@@ -132,6 +137,7 @@ static void declaration(dv_text *out, const dv_stmt *s, const char *word)
     }
     dv_put(out, "]");
     dv_placement_request_print(out, s->place);
+    dv_memory_note_print(out, memory_of(s, 0));
     if (s->file.at)
         dv_put(out, " = \"%.*s\"", (int)s->file.len, s->file.at);
 }
@@ -179,9 +185,11 @@ static void stmts(dv_text *out, const dv_stmt *s, int indent)
             break;
         case DV_STMT_OUTPUT:
             dv_put(out, "output ");
-            for (int32_t i = 0; i < s->n_dims; i++)
+            for (int32_t i = 0; i < s->n_dims; i++) {
                 dv_put(out, "%s%.*s", i ? ", " : "", (int)s->dims[i]->name.len,
                        s->dims[i]->name.at);
+                dv_memory_note_print(out, memory_of(s, i));
+            }
             break;
         case DV_STMT_ASSIGN:
             assign(out, s);

@@ -53,6 +53,7 @@ static int make_move(dv_program *p, int32_t from, dv_op *op)
     t.name = fresh_name(p, t.name, "_", 1);
     t.is_input = t.is_output = t.is_temp = t.is_const = 0;
     t.place = NULL;
+    t.memory = NULL;
     t.file = NULL;
     dv_var *vars = DV_NEW(a, dv_var, n);
     dv_index *index = DV_NEW(a, dv_index, n);

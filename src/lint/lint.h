@@ -10,6 +10,7 @@
 //   csv.c    reads tables of kernel arguments as CSV
 //   cores.c  checks cores, the rectangles they are in, and missing cores
 //   stage.c  checks the attributes that TileLang's stage B writes
+//   buffers.c  checks the mode against the records of buffers
 //   args.c   checks the kernel arguments of cores against their work
 #ifndef DV_LINT_H
 #define DV_LINT_H
@@ -173,6 +174,9 @@ void lint_check_args(lint *l);
 void lint_check_cores(lint *l);
 // Checks the attributes of TileLang's stage B (stage.c).
 void lint_check_stage(lint *l);
+// Checks the mode against the records of buffers in a file (buffers.c).
+struct dv_jval;
+void lint_check_buffers(lint *l, const struct dv_jval *v);
 // Runs all checks (lint.c).
 void lint_check_all(lint *l);
 

@@ -484,6 +484,7 @@ static void read_object(lint *l, const dv_jval *v)
     const dv_jval *ranges = get(v, "core_ranges");
     const dv_jval *args = get(v, "runtime_args");
     read_sizes(l, v);
+    lint_check_buffers(l, v);
     if (is_rows_of(rows, DV_JARRAY)) {
         if (!read_names(l, args) && !read_names(l, dv_jget(v, "names")))
             read_names(l, get(v, "runtime_arg_names"));

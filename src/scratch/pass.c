@@ -25,7 +25,12 @@
 dv_scratch_rules dv_scratch_rules_of(const dv_plan *plan,
                                      const dv_plan_options *o)
 {
-    return (dv_scratch_rules){.off = o->scratch == DV_RESIDENTS_NONE,
+    // A program that says what lies in the memories of cores plans them itself.
+    int told = 0;
+    for (int32_t i = 0; i < plan->ops->n_tensors; i++)
+        told |=
+            plan->ops->tensors[i].memory && plan->ops->tensors[i].memory->in_l1;
+    return (dv_scratch_rules){.off = o->scratch == DV_RESIDENTS_NONE || told,
                               .reductions =
                                   o->scratch == DV_RESIDENTS_REDUCTIONS,
                               .in_place = o->in_place != DV_OFF,

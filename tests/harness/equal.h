@@ -31,13 +31,25 @@ static inline int same_place(const dv_placement_request *a,
            memcmp(a->dims, b->dims, (size_t)a->n_dims * sizeof *a->dims) == 0;
 }
 
+// Returns whether two statements have equal notes on where tensors lie.
+static inline int same_memory(const dv_stmt *a, const dv_stmt *b)
+{
+    int outputs = a->kind == DV_STMT_OUTPUT;
+    for (int32_t i = 0; i < (outputs ? a->n_dims : 1); i++)
+        if (!dv_memory_note_equal(a->memory ? a->memory[i] : NULL,
+                                  b->memory ? b->memory[i] : NULL))
+            return 0;
+    return 1;
+}
+
 static inline int same_stmt(const dv_stmt *a, const dv_stmt *b)
 {
     if (a->kind != b->kind || a->update != b->update ||
         a->is_extern != b->is_extern || a->dtype != b->dtype ||
         a->n_dims != b->n_dims || a->n_ranges != b->n_ranges ||
         !dv_str_eq(a->name, b->name) || !same_node(a->lhs, b->lhs) ||
-        !same_node(a->value, b->value) || !same_place(a->place, b->place))
+        !same_node(a->value, b->value) || !same_place(a->place, b->place) ||
+        !same_memory(a, b))
         return 0;
     for (int32_t i = 0; i < a->n_dims; i++)
         if (!same_node(a->dims[i], b->dims[i]))
@@ -105,6 +117,7 @@ static inline int same_tensor(const dv_tensor *a, const dv_tensor *b)
     return strcmp(a->name, b->name) == 0 && a->dtype == b->dtype &&
            a->n_dims == b->n_dims && a->is_input == b->is_input &&
            a->is_output == b->is_output && pa == pb &&
+           dv_memory_note_equal(a->memory, b->memory) &&
            (a->n_dims == 0 ||
             memcmp(a->shape, b->shape, (size_t)a->n_dims * sizeof *a->shape) ==
                 0);

@@ -1040,8 +1040,10 @@ static void input(gen *g, int index)
         note = fmt(g, " @ split(%d)", below(g, t.n_dims));
     else if (t.n_dims > 1 && percent(g, 10))
         note = " @ split(1, 0)";
-    line(g, fmt(g, "%s %s: %s%s", t.fixed && percent(g, 25) ? "const" : "input",
-                t.name, type_text(g, &t), note));
+    const char *memory = index % 3 == 2 ? " @ dram(interleaved)" : "";
+    line(g,
+         fmt(g, "%s %s: %s%s%s", t.fixed && percent(g, 25) ? "const" : "input",
+             t.name, type_text(g, &t), note, memory));
     add_tensor(g, t);
 }
 

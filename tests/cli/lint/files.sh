@@ -204,6 +204,20 @@ spoil '"tt_shard_coord_y"' '"shard_y"' 'arguments: runtime_args has no sy'
 spoil '\[0, 0, 3, 1\]' '[0, 0, 4, 1]' 'off-grid: range (0,0)-(4,1) on a grid of 4x2 cores'
 spoil '\[\[0, 0, 3, 1\]\]' '[[0, 0, 3, 1], [3, 1, 3, 1]]' 'ranges: range 0 and 1 overlap'
 
+# -- Its records of buffers, which decide the mode
+file <<'F'
+{"tt.partition_mode": "local_shard", "tt.core_grid": [8, 8], "tt.grid_tiles": [8, 8], "tt.shard_grid": [2, 4],
+ "tt.local_shape_tiles": [4, 2], "tt.core_ranges": [[0, 0, 3, 1]],
+ "tt.buffer.A": {"memory": "DRAM", "layout": "interleaved"},
+ "tt.buffer.C": {"memory": "L1", "layout": "sharded", "nd_shard": {"axes": ["M", "N"], "grid": [2, 4], "projected_grid": [2, 4]}},
+ "tt.runtime_args": ["start_id", "count", "Mt", "Kt", "Nt", "Sm", "Sn", "Gy", "Gx", "sy", "sx"]}
+F
+lint 0 'no defects'
+cp plan.json sound.json
+spoil '"L1"' '"DRAM"' 'mode: partition_mode is local_shard; no buffer lies in shards in L1'
+spoil '"local_shard"' '"global"' 'mode: partition_mode is global; C lies in shards in L1'
+spoil '"projected_grid": \[2, 4\]' '"projected_grid": [4, 4]' 'mode: shard_grid is 2x4; C has 16 shards'
+
 # -- Its published plan: 8 of the 16 tiles of 128x128, no version
 file <<'F'
 {"core_grid": [2, 2], "core_ranges": [{"start": [0, 0], "extent": [2, 2]}],

@@ -93,6 +93,16 @@ static void replay_assign(dv_build *b, const dv_stmt *s)
     dv_build_assign(b, replay(b, s->lhs), replay(b, s->value), &o);
 }
 
+static void replay_memory(dv_build *b, const char *name,
+                          const dv_memory_note *m)
+{
+    dv_text text = {0};
+    dv_memory_note_print(&text, m);
+    if (m)
+        dv_build_memory(b, name, text.at + strlen(" @ "));
+    dv_text_free(&text);
+}
+
 static void replay_input(dv_build *b, const dv_stmt *s, const char *name)
 {
     dv_term dims[DV_MAX_DIMS];
@@ -115,6 +125,8 @@ static void replay_input(dv_build *b, const dv_stmt *s, const char *name)
         dv_build_input(b, name, (dv_dtype)s->dtype, s->n_dims, dims);
     else
         dv_build_temp(b, name, (dv_dtype)s->dtype, s->n_dims, dims);
+    if (s->memory)
+        replay_memory(b, name, s->memory[0]);
 }
 
 static void replay_repeat(dv_build *b, const dv_stmt *s)
@@ -147,6 +159,7 @@ static void replay_stmts(dv_build *b, const dv_stmt *s)
             for (int i = 0; i < s->n_dims; i++) {
                 name_of(name, s->dims[i]->name);
                 dv_build_output(b, name);
+                replay_memory(b, name, s->memory ? s->memory[i] : NULL);
             }
             break;
         case DV_STMT_ASSIGN:
@@ -205,9 +218,9 @@ TEST(every_construct)
 {
     same_as_text(
         "param M = 4 param N = -(-2) * M param e = 1e-5 "
-        "input x: f32[M, N/2*2] @ split(1, 0) "
+        "input x: f32[M, N/2*2] @ split(1, 0) @ l1(sharded 2x4 on 2x1 cols) "
         "input s: f64[] @ replicate input p: i32[M] "
-        "const c: f32[N] = \"c d.npy\" const k: i64[] "
+        "const c: f32[N] @ dram(interleaved) = \"c d.npy\" const k: i64[] "
         "temp b: f32[N] "
         "b[N-1-i] = x[0,i] + c[i] * k[] "
         "m[i] = max[j] x[i,j] "
@@ -224,7 +237,8 @@ TEST(every_construct)
         "v[] = prod[i] (-w[i]) * (sum[j] (min[k] x[k,j])) "
         "o[i,r] = (topk[j] x[i,j]) + (sum[j <= i + 1,k != M] x[i,j] * b[k]) "
         "+ (argtopk[j] x[i,j]) for r in 0..2 output o "
-        "output y, z output q output v output g output else");
+        "output y, z output q @ l1(interleaved) "
+        "output v output g output else");
 }
 
 TEST(every_function)
@@ -467,6 +481,10 @@ TEST(wrong_statements)
     REFUSES(DV_E_NAME, dv_build_const(b, "u", DV_F32, 0, NULL, NULL);
             dv_build_output(b, "u"));
     REFUSES(DV_E_NAME, dv_build_output(b, "nothing"));
+    REFUSES(DV_E_NAME, dv_build_memory(b, "nothing", "dram(interleaved)"));
+    REFUSES(DV_E_SYNTAX, dv_build_memory(b, "x", "dram(interleaved) x"));
+    REFUSES(DV_E_SYNTAX, dv_build_memory(b, "x", NULL));
+    REFUSES(DV_E_SHAPE, dv_build_memory(b, "x", "dram(sharded 3x4 rows)"));
     REFUSES(DV_E_USAGE, dv_build_assign(b, one, x, NULL));
     REFUSES(DV_E_USAGE, dv_build_assign(b, x, NULL, NULL));
     REFUSES(DV_E_USAGE, p.size = 3; dv_build_assign(b, x, x, &p));
