@@ -183,6 +183,31 @@ static int add_tensors(builder *b)
     return 1;
 }
 
+// Gives the rank's parts of tensors the notes on where the tensors lie in a
+// machine that computes on tiles; fails if shards do not fit a part.
+static dv_status note_tensors(builder *b)
+{
+    dv_program *p = b->r->p;
+    for (int32_t i = 0; i < b->from->n_tensors; i++) {
+        const dv_memory_note *m = b->from->tensors[i].memory;
+        if (!m || b->r->tensor[i] < 0)
+            continue;
+        dv_tensor *t = &p->tensors[b->r->tensor[i]];
+        dv_text part = {0};
+        const dv_source *src = &b->from->src;
+        dv_put(&part, "rank %" PRId64 "'s part of %s", b->rank, t->name);
+        dv_status st = dv_memory_note_check(
+            m, part.at ? part.at : t->name, t->n_dims, t->shape, 1,
+            (dv_loc){src->text ? src : NULL, m->off}, b->diag);
+        dv_text_free(&part);
+        DV_TRY(st);
+        t->memory = dv_arena_grow(&p->arena, m, 1, 1, sizeof *m);
+        if (!t->memory)
+            return dv_nomem(b->diag);
+    }
+    return DV_OK;
+}
+
 // -- Ops ---------------------------------------------------------------------
 
 // Appends an op that computes a part of op `of` of the team's program, or -1.
@@ -831,7 +856,11 @@ dv_status dv_rank_program_create(dv_rank_program **out, const dv_plan *plan,
     if (ok)
         find_boxes(&b);
     ok = ok && add_tensors(&b) && push_ops(&b);
-    dv_status st = ok ? number_tensors(&b) : dv_nomem(diag);
+    dv_status st = ok ? DV_OK : dv_nomem(diag);
+    if (st == DV_OK && plan->target.tile_rows)
+        st = note_tensors(&b);
+    if (st == DV_OK)
+        st = number_tensors(&b);
     if (st == DV_OK)
         *out = r;
     else
