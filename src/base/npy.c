@@ -3,6 +3,7 @@
 #include "base/npy.h"
 #include "base/dtype.h"
 #include "base/file.h"
+#include "base/filemap.h"
 #include "base/math.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -10,7 +11,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -486,12 +486,11 @@ static dv_status map_elements(input *in, const dv_npy_header *h, char *head,
     size_t bytes = (size_t)st.st_size;
     int as_is = !(h->fortran && h->n_dims > 1) &&
                 h->data_off % (size_t)dv_dtype_get(h->dtype)->size_bytes == 0;
-    void *map = as_is ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, in->fd, 0)
-                      : MAP_FAILED;
-    if (map != MAP_FAILED) {
+    const void *map = as_is ? dv_file_map(in->fd, bytes) : NULL;
+    if (map) {
         out->map = map;
         out->map_bytes = bytes;
-        out->data = (char *)map + h->data_off;
+        out->data = (const char *)map + h->data_off;
         return DV_OK;
     }
     void *copy = dv_alloc_buffer((size_t)h->size_bytes);
@@ -507,7 +506,7 @@ static dv_status map_elements(input *in, const dv_npy_header *h, char *head,
 void dv_npy_unmap(dv_npy_mapped *m)
 {
     if (m->map)
-        munmap(m->map, m->map_bytes);
+        dv_file_unmap(m->map, m->map_bytes);
     else
         dv_release((void *)(uintptr_t)m->data);
     *m = (dv_npy_mapped){0};

@@ -49,7 +49,7 @@ dv_status dv_npy_read(const char *path, const char *tensor, dv_dtype dtype,
 // mapped file must not be shortened while it is used.
 typedef struct dv_npy_mapped {
     const void *data;
-    void *map; // the mapping of the file; NULL: `data` is an own copy
+    const void *map; // the mapping of the file; NULL: `data` is an own copy
     size_t map_bytes;
     // What identifies the file and its contents: device, number, size in bytes
     // and time of the last change.

@@ -1,5 +1,6 @@
 // Prepares runs on threads: the kernels of all tiles, and the sizes of the
 // memory that a run needs.
+#include "base/filemap.h"
 #include "base/math.h"
 #include "base/stop.h"
 #include "grid/grid.h"
@@ -674,6 +675,17 @@ void dv_exec_list(const dv_exec *x, dv_text *out)
         dv_jit_list(x->jit, out, put_owner, x);
 }
 
+// Releases the pages of the files whose elements were packed for an op.
+static void drop_packed(const dv_exec *x, const dv_op *o)
+{
+    for (int r = 0; r < o->n_reads; r++) {
+        const dv_tensor *t = &x->plan->ops->tensors[o->reads[r].tensor];
+        if (t->is_const)
+            dv_file_map_drop(x->run.data[o->reads[r].tensor],
+                             (size_t)dv_tensor_bytes(t));
+    }
+}
+
 dv_status dv_exec_pack(dv_exec *x, dv_diag *diag)
 {
     const dv_plan *plan = x->plan;
@@ -693,6 +705,7 @@ dv_status dv_exec_pack(dv_exec *x, dv_diag *diag)
                 dv_plan_tile(&t, plan, op, i);
                 DV_TRY(dv_product_pack(p, &t, at, diag));
             }
+            drop_packed(x, o);
         }
     return DV_OK;
 }

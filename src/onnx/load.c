@@ -4,6 +4,7 @@
 #include "onnx/onnx.h"
 #include "base/dtype.h"
 #include "base/file.h"
+#include "base/filemap.h"
 #include "base/math.h"
 #include "base/npy.h"
 #include "onnx/import.h"
@@ -14,14 +15,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 // A file that is mapped into memory until the model is destroyed.
 typedef struct dv_onnx_map {
     const char *name;
-    void *at;
+    const void *at; // NULL: the file is empty
     size_t len;
 } dv_onnx_map;
 
@@ -44,13 +44,10 @@ static dv_status map_file(dv_onnx_map *out, const char *path,
     }
     out->name = path;
     out->len = (size_t)st.st_size;
-    out->at = NULL;
-    if (out->len)
-        out->at = mmap(NULL, out->len, PROT_READ, MAP_PRIVATE, fd, 0);
+    out->at = dv_file_map(fd, out->len);
     close(fd);
-    if (out->at != MAP_FAILED)
+    if (out->at || !out->len)
         return DV_OK;
-    out->at = NULL;
     return dv_fail(diag, DV_E_SYSTEM, at, "%s cannot be mapped", path);
 }
 
@@ -414,8 +411,7 @@ static dv_status load(dv_onnx **out, const char *path,
     // The elements of tensors in the file itself are copied: the map can go.
     dv_status st = parse(out, map.at ? map.at : "", map.len, path, options,
                          to_files, diag);
-    if (map.at)
-        munmap(map.at, map.len);
+    dv_file_unmap(map.at, map.len);
     return st;
 }
 
@@ -494,8 +490,7 @@ void dv_onnx_destroy(dv_onnx *m)
     if (!m)
         return;
     for (int32_t i = 0; i < m->n_maps; i++)
-        if (m->maps[i].at)
-            munmap(m->maps[i].at, m->maps[i].len);
+        dv_file_unmap(m->maps[i].at, m->maps[i].len);
     dv_program_destroy(m->program);
     dv_arena arena = m->arena;
     dv_arena_free(&arena);
