@@ -1,6 +1,7 @@
 // Opens the files of constants, keeps what is packed of constants, and shares
 // both between execs.
 #include "exec/constants.h"
+#include "base/math.h"
 #include "base/npy.h"
 #include <pthread.h>
 #include <string.h>
@@ -105,8 +106,15 @@ void dv_constant_close(dv_constant *c)
         destroy(c);
 }
 
+// Memory that packed elements share, so that they do not take huge pages each.
+typedef struct packed_memory {
+    unsigned char *at;
+    int64_t used_bytes, users;
+} packed_memory;
+
 struct dv_packed {
     void *data;
+    packed_memory *memory; // where `data` is; NULL: it is allocated alone
     dv_text key;
     int64_t users;
     struct dv_packed *next;
@@ -115,11 +123,68 @@ struct dv_packed {
 // What is packed of constants in this process; `lock` protects the list, too.
 // It is held while elements are packed, so that no two execs pack the same.
 static dv_packed *all_packed;
+// The memory that has room left, also protected by `lock`; NULL: none.
+static packed_memory *open_memory;
+
+// Bytes of memory that is shared, the most that an element of it takes, and the
+// most that is allocated alone since it needs no huge page. What is never
+// written of shared memory takes no pages.
+#ifdef DV_ARENA_DEBUG
+enum { SHARED = 0, LARGE = 0, SMALL = 0 };
+#else
+enum { SHARED = 64 << 20, LARGE = 16 << 20, SMALL = 64 << 10 };
+#endif
+
+static void leave_memory(packed_memory *m)
+{
+    if (--m->users)
+        return;
+    if (m == open_memory)
+        open_memory = NULL;
+    dv_release(m->at);
+    dv_release(m);
+}
+
+// Makes new memory the one that has room left.
+static int open_new_memory(void)
+{
+    packed_memory *m = dv_alloc(sizeof *m);
+    if (!m)
+        return 0;
+    *m = (packed_memory){.at = dv_alloc_buffer(SHARED)};
+    if (!m->at) {
+        dv_release(m);
+        return 0;
+    }
+    open_memory = m;
+    return 1;
+}
+
+// Finds memory for the packed elements. Returns 0 if there is none.
+static int find_memory(dv_packed *p, int64_t bytes)
+{
+    enum { LINE = 64 };
+    if (bytes <= SMALL || bytes > LARGE) {
+        p->data = dv_alloc_buffer((size_t)bytes);
+        return p->data != NULL;
+    }
+    if ((!open_memory || SHARED - open_memory->used_bytes < bytes) &&
+        !open_new_memory())
+        return 0;
+    p->memory = open_memory;
+    p->data = p->memory->at + p->memory->used_bytes;
+    p->memory->used_bytes += dv_ceil_div(bytes, LINE) * LINE;
+    p->memory->users++;
+    return 1;
+}
 
 static void free_packed(dv_packed *p)
 {
     dv_text_free(&p->key);
-    dv_release(p->data);
+    if (p->memory)
+        leave_memory(p->memory);
+    else
+        dv_release(p->data);
     dv_release(p);
 }
 
@@ -129,10 +194,11 @@ static dv_status make_packed(dv_packed **out, const dv_text *key, int64_t bytes,
     dv_packed *p = dv_alloc(sizeof *p);
     if (!p)
         return dv_nomem(diag);
-    *p = (dv_packed){.data = dv_alloc_buffer((size_t)bytes), .users = 1};
+    *p = (dv_packed){.users = 1};
     dv_put_bytes(&p->key, key->at, key->len);
-    dv_status st =
-        p->data && !p->key.failed ? pack(user, p->data, diag) : dv_nomem(diag);
+    dv_status st = find_memory(p, bytes) && !p->key.failed
+                       ? pack(user, p->data, diag)
+                       : dv_nomem(diag);
     if (st == DV_OK)
         *out = p;
     else
@@ -180,7 +246,7 @@ void dv_packed_release(dv_packed *p)
         link = &(*link)->next;
     if (last && *link)
         *link = p->next;
-    pthread_mutex_unlock(&lock);
     if (last)
         free_packed(p);
+    pthread_mutex_unlock(&lock);
 }

@@ -400,6 +400,23 @@ static dv_status own_tensors(dv_run *r, dv_diag *diag)
     return DV_OK;
 }
 
+// Allocates what a thread works in, all at once, because memory of huge pages
+// has at least one of them.
+static int make_thread_memory(dv_thread *w)
+{
+    enum { LINE = 64 };
+    const dv_exec *x = w->run->x;
+    int64_t local = dv_round_up(x->workspace_bytes, LINE);
+    int64_t stage = local + dv_round_up(x->local_bytes, LINE);
+    unsigned char *at = dv_alloc_buffer((size_t)(stage + x->stage_bytes));
+    if (!at)
+        return 0;
+    w->memory = w->workspace = at;
+    w->local = at + local;
+    w->stage = at + stage;
+    return 1;
+}
+
 static int make_thread(dv_run *r, int32_t id)
 {
     // Elements between arrays that different threads write, so that these do
@@ -415,11 +432,8 @@ static int make_thread(dv_run *r, int32_t id)
     w->from = DV_NEW(&r->arena, void *, n);
     w->buf = dv_alloc((size_t)dv_exec_strips_bytes(x));
     w->diag = dv_diag_create();
-    w->workspace = dv_alloc_buffer((size_t)x->workspace_bytes);
-    w->local = dv_alloc_buffer((size_t)x->local_bytes);
-    w->stage = dv_alloc_buffer((size_t)x->stage_bytes);
     if (!w->data || !w->at || !w->from || !w->buf || !w->diag ||
-        !w->workspace || !w->local || !w->stage)
+        !make_thread_memory(w))
         return 0;
     w->strips = (dv_strips){
         .p = x->plan->ops, .data = w->data, .diag = w->diag, .buf = w->buf};
@@ -476,10 +490,8 @@ void dv_run_release(dv_run *r)
         r->data[i] = r->bound[i].data;
     }
     for (int32_t i = 0; i < r->n_threads; i++) {
-        dv_release(r->threads[i].local);
+        dv_release(r->threads[i].memory);
         dv_release(r->threads[i].buf);
-        dv_release(r->threads[i].workspace);
-        dv_release(r->threads[i].stage);
         dv_diag_destroy(r->threads[i].diag);
     }
     r->n_threads = 0;

@@ -72,13 +72,13 @@ typedef struct dv_thread {
     dv_run *run;
     int32_t id;
     dv_strips strips;
-    void **data; // address of each tensor; temporaries point into `local`
-    unsigned char *local; // buffers for one tile of each temporary; owned
-    void *buf;            // interpreter's buffer for operands; owned
-    // Memory for tiles of matrix products: copied and packed operands, sums;
-    // owned.
+    void **data;  // address of each tensor; temporaries point into `local`
+    void *buf;    // interpreter's buffer for operands; owned
+    void *memory; // holds `local`, `workspace` and `stage`; owned
+    unsigned char *local; // buffers for one tile of each temporary
+    // Memory for tiles of matrix products: copied and packed operands, sums.
     void *workspace;
-    void *stage;   // memory for copies of operands with a border; owned
+    void *stage;   // memory for copies of operands with a border
     void **from;   // address of element 0 of each tensor that is copied there
     void **at;     // address of element 0 of each access of the current op
     dv_diag *diag; // error messages of this thread; owned

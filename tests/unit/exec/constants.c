@@ -362,6 +362,46 @@ TEST(option)
     dv_program_destroy(p);
 }
 
+static dv_status fill_numbers(const void *user, void *to, dv_diag *diag)
+{
+    (void)diag;
+    const int *what = user; // the first number, and how many
+    for (int i = 0; i < what[1]; i++)
+        ((int *)to)[i] = what[0] + i;
+    return DV_OK;
+}
+
+// Packed elements of all sizes keep their values while others come and go.
+TEST(packed_of_all_sizes)
+{
+    enum { N = 24 };
+    dv_packed *all[N] = {0};
+    int n_bytes[N];
+    for (int round = 0; round < 3; round++) {
+        for (int i = round; i < N; i += round + 1) {
+            dv_packed_release(all[i]);
+            n_bytes[i] = 64 << i % 19; // up to 16 MiB
+            int what[] = {i * 1000 + round, n_bytes[i] / (int)sizeof(int)};
+            dv_text key = {0};
+            dv_put_bytes(&key, (const char *)what, sizeof what);
+            all[i] = NULL;
+            assert_int_equal(dv_packed_get(&all[i], &key, n_bytes[i],
+                                           fill_numbers, what, NULL),
+                             DV_OK);
+            dv_text_free(&key);
+            assert_int_equal((uintptr_t)dv_packed_data(all[i]) % 64, 0);
+        }
+        for (int i = 0; i < N; i++) {
+            const int *data = dv_packed_data(all[i]);
+            for (int k = 0; k < n_bytes[i] / (int)sizeof(int); k++)
+                assert_true(data[k] == data[0] + k);
+            assert_int_equal(data[0] / 1000, i);
+        }
+    }
+    for (int i = 0; i < N; i++)
+        dv_packed_release(all[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +416,7 @@ int main(void)
         cmocka_unit_test(packed_once),
         cmocka_unit_test(packing_out_of_memory),
         cmocka_unit_test(option),
+        cmocka_unit_test(packed_of_all_sizes),
     };
     return run_group(tests, make_dir, remove_dir);
 }
