@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 typedef cli_bench_job job;
 
@@ -82,6 +83,23 @@ void cli_bench_types(job *j, dv_dtype in)
     }
 }
 
+// Allocates an input or output and fills it.
+static dv_status make_data(job *j, int32_t i)
+{
+    const dv_tensor *t = &j->p->tensors[i];
+    size_t bytes = (size_t)dv_tensor_bytes(t);
+    const void *weight = cli_weight(&j->l, t->name);
+    if (!(j->data[i] = dv_alloc_buffer(bytes)))
+        return dv_nomem(j->diag);
+    if (weight)
+        memcpy(j->data[i], weight, bytes);
+    else
+        memset(j->data[i], 0, bytes);
+    if (t->is_input && !weight)
+        dv_fill(j->p, i, 0, j->low, j->high, j->data[i]);
+    return DV_OK;
+}
+
 static dv_status get_ready(job *j)
 {
     j->data = calloc((size_t)j->p->n_tensors, sizeof *j->data);
@@ -89,17 +107,18 @@ static dv_status get_ready(job *j)
     if (!j->data || !j->seconds)
         return dv_nomem(j->diag);
     DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
+    j->ready_s = dv_clock_s() - j->start_s;
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
         size_t bytes = (size_t)dv_tensor_bytes(t);
         if ((!t->is_input && !t->is_output) || t->file)
             continue;
-        if (!(j->data[i] = dv_alloc_buffer(bytes)))
-            return dv_nomem(j->diag);
-        memset(j->data[i], 0, bytes);
-        if (t->is_input && !cli_get_weight(&j->l, t->name, j->data[i]))
-            dv_fill(j->p, i, 0, j->low, j->high, j->data[i]);
-        DV_TRY(dv_exec_bind(j->exec, t->name, j->data[i], bytes, j->diag));
+        void *data = (void *)(uintptr_t)cli_weight(&j->l, t->name);
+        if (!data || t->is_output) {
+            DV_TRY(make_data(j, i));
+            data = j->data[i];
+        }
+        DV_TRY(dv_exec_bind(j->exec, t->name, data, bytes, j->diag));
     }
     if (j->p->n_ops)
         cli_bench_types(j, dv_exec_type(j->exec, j->op));
@@ -133,12 +152,27 @@ int64_t cli_bench_copy_bytes(double bytes)
     return (int64_t)bytes;
 }
 
+static double at(const job *j, double share)
+{
+    return j->seconds[(int64_t)(share * (double)(j->n_runs - 1))];
+}
+
+// Returns the most memory that this process had so far, in bytes.
+static int64_t most_memory(void)
+{
+    struct rusage use;
+    if (getrusage(RUSAGE_SELF, &use) != 0)
+        return 0;
+    return (int64_t)use.ru_maxrss * 1024;
+}
+
 // Times runs after one warm-up run, until both the minimal time and the minimal
 // number are reached.
 static dv_status measure(job *j)
 {
     cli_progress progress;
     measure_peak(j);
+    double first = dv_clock_s();
     DV_TRY(dv_exec_run(j->exec, j->diag));
     cli_progress_begin(&progress, "timing");
     double start = dv_clock_s(), now = start;
@@ -152,6 +186,10 @@ static dv_status measure(job *j)
     }
     cli_progress_end(&progress);
     cli_sort(j->seconds, j->n_runs);
+    // What the first run takes longer is packing of constants.
+    double packing = start - first - at(j, 0.5);
+    j->ready_s += packing > 0 ? packing : 0;
+    j->most_bytes = most_memory();
     measure_peak(j);
     if (dv_exec_executor(j->exec) != DV_RUN_SIM)
         j->copy =
@@ -177,11 +215,6 @@ static dv_status measure_groups(job *j)
     }
     dv_exec_time_groups(j->exec, NULL);
     return st;
-}
-
-static double at(const job *j, double share)
-{
-    return j->seconds[(int64_t)(share * (double)(j->n_runs - 1))];
 }
 
 static double group_flops(const job *j, int32_t g)
@@ -246,6 +279,9 @@ static void report_json(const job *j)
         DV_F("gb_per_s", j->bytes / s / 1e9), DV_F("copy_gb_per_s", j->copy));
     if (j->ranks)
         cli_bench_team_json(j, &w);
+    else
+        DV_JSON_FIELDS(&w, DV_F("ready_s", j->ready_s),
+                       DV_F("most_memory_bytes", j->most_bytes));
     if (j->ops)
         groups_json(j, &w);
     dv_json_close(&w);
@@ -294,6 +330,10 @@ static void report_text(const job *j)
                (double)plan->schedule.shared_bytes / 1e6,
                (double)plan->schedule.thread_bytes / 1e6,
                (double)plan->schedule.constant_bytes / 1e6);
+    if (!j->ranks)
+        printf("  ready after %.4g s of reading, planning, making kernels and "
+               "packing; at most %.4g MB in memory\n",
+               j->ready_s, (double)j->most_bytes / 1e6);
     if (j->ops)
         groups_text(j);
 }
@@ -410,6 +450,7 @@ int cli_bench(const cli_command *c, int argc, char **argv)
     if (j.ops && (cli_ranks > 1 || args.options.team || args.options.grid))
         return cli_usage(c, "--ops times one process, not a team");
     j.diag = dv_diag_create();
+    j.start_s = dv_clock_s();
     if (cli_ranks) {
         code = work_as_rank(&j, files[0], &args);
     } else {

@@ -26,7 +26,11 @@ typedef struct cli_bench_job {
     // owned.
     double *seconds;
     int64_t n_runs, least_runs;
-    double least_s; // minimal total time of the timed runs
+    // When the command began, and the seconds until the first run could begin:
+    // for reading, planning, making kernels and packing constants.
+    double start_s, ready_s;
+    int64_t most_bytes; // the most memory that the process had until then
+    double least_s;     // minimal total time of the timed runs
     int json, ops;
     double low, high; // range of random inputs
     // For each group of ops, its time in all n_group_runs additional runs;

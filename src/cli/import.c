@@ -22,24 +22,13 @@ dv_status cli_load_onnx(const char *path, const cli_params *params,
     return DV_OK;
 }
 
-int cli_is_weight(const cli_loaded *l, const char *tensor)
+const void *cli_weight(const cli_loaded *l, const char *tensor)
 {
     dv_onnx_binding b;
     for (int i = 0; l->model && dv_onnx_weight(l->model, i, &b); i++)
         if (!strcmp(b.tensor, tensor))
-            return 1;
-    return 0;
-}
-
-int cli_get_weight(const cli_loaded *l, const char *tensor, void *data)
-{
-    dv_onnx_binding b;
-    for (int i = 0; l->model && dv_onnx_weight(l->model, i, &b); i++)
-        if (!strcmp(b.tensor, tensor)) {
-            memcpy(data, b.data, b.size_bytes);
-            return 1;
-        }
-    return 0;
+            return b.data;
+    return NULL;
 }
 
 int cli_import(const cli_command *c, int argc, char **argv)

@@ -58,13 +58,12 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
 void cli_unload(cli_loaded *l);
 
 // ONNX models (import.c). cli_is_onnx tells by its name whether a file is one;
-// cli_load_onnx sets the program of `out`; cli_is_weight tells whether a tensor
-// is a weight of the model, and cli_get_weight copies its elements.
+// cli_load_onnx sets the program of `out`; cli_weight returns the elements of a
+// tensor that is a weight of the model, and NULL for other tensors.
 int cli_is_onnx(const char *path);
 dv_status cli_load_onnx(const char *path, const cli_params *params,
                         cli_loaded *out, dv_diag *diag);
-int cli_is_weight(const cli_loaded *l, const char *tensor);
-int cli_get_weight(const cli_loaded *l, const char *tensor, void *data);
+const void *cli_weight(const cli_loaded *l, const char *tensor);
 // Applies the environment variables that replace options that were not given.
 dv_status cli_apply_environment(dv_target *t, dv_plan_options *options,
                                 dv_diag *diag);

@@ -21,7 +21,8 @@ dv_status cli_run_memory(cli_job *j)
     for (size_t i = 0; i < n; i++) {
         const dv_tensor *t = &j->p->tensors[i];
         size_t bytes = (size_t)dv_tensor_bytes(t);
-        if (t->is_input && !t->file && !(j->before[i] = dv_alloc_buffer(bytes)))
+        if (t->is_input && !t->file && !cli_weight(&j->l, t->name) &&
+            !(j->before[i] = dv_alloc_buffer(bytes)))
             return dv_nomem(j->diag);
         if (t->is_output && !(j->after[i] = dv_alloc_buffer(bytes)))
             return dv_nomem(j->diag);
@@ -116,15 +117,27 @@ dv_status cli_run_inputs(cli_job *j)
             break;
         const dv_tensor *t = &j->p->tensors[tensor];
         given[tensor] = 1;
+        // A weight of a model has no memory of its own.
+        if (!j->before[tensor])
+            j->before[tensor] = dv_alloc_buffer((size_t)dv_tensor_bytes(t));
+        if (!j->before[tensor]) {
+            st = dv_nomem(j->diag);
+            break;
+        }
         st = dv_npy_read(path, t->name, t->dtype, t->n_dims, t->shape,
                          j->before[tensor], j->diag);
         if (st == DV_E_FORMAT)
             hint_params(j, path, t);
     }
-    for (int i = 0; i < j->p->n_tensors && st == DV_OK; i++)
-        if (j->p->tensors[i].is_input && !j->files[i] && !given[i] &&
-            !cli_get_weight(&j->l, j->p->tensors[i].name, j->before[i]))
+    for (int i = 0; i < j->p->n_tensors && st == DV_OK; i++) {
+        const dv_tensor *t = &j->p->tensors[i];
+        if (!t->is_input || j->files[i] || given[i])
+            continue;
+        if (j->before[i])
             dv_fill(j->p, i, (uint64_t)j->seed, j->low, j->high, j->before[i]);
+        else
+            j->before[i] = (void *)(uintptr_t)cli_weight(&j->l, t->name);
+    }
     free(given);
     return st;
 }
@@ -259,7 +272,7 @@ static int is_made_up(const cli_job *j, const dv_tensor *t)
         if (!strncmp(j->in.at[i], t->name, len) && j->in.at[i][len] == '=')
             return 0;
     return t->is_input && !t->file && (!j->resume || j->verify) &&
-           !cli_is_weight(&j->l, t->name);
+           !cli_weight(&j->l, t->name);
 }
 
 static void report_made_up(const cli_job *j)
@@ -661,8 +674,9 @@ int cli_run(const cli_command *c, int argc, char **argv)
         code = work(&j);
     }
     for (int i = 0; j.p && i < j.p->n_tensors; i++) {
-        if (!j.p->tensors[i].file)
-            dv_release(j.before ? j.before[i] : NULL);
+        const dv_tensor *t = &j.p->tensors[i];
+        if (j.before && !t->file && j.before[i] != cli_weight(&j.l, t->name))
+            dv_release(j.before[i]);
         dv_release(j.after ? j.after[i] : NULL);
         dv_constant_close(j.files ? j.files[i] : NULL);
     }

@@ -28,7 +28,8 @@ typedef struct cli_job {
     int64_t resumed_at, saved_at;
     cli_loaded l;
     const dv_program *p; // the plan's program
-    void **before;       // per tensor: input data; owned, except in `files`
+    void **before;       // per tensor: input data; owned, except what is in
+                         // `files` or a weight of the model
     dv_constant **files; // per tensor: the open file of a constant; owned
     void **after;        // per tensor: data that the run works on; owned
     dv_exec *exec;       // runs the plan; NULL if each rank is a process

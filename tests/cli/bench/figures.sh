@@ -69,6 +69,11 @@ for op in c z; do
 done
 timed two.dv --ops --json >.out
 grep -q '"groups": \[' .out && grep -q '"end_op": 2, "seconds": ' .out || complain 'bench --ops --json'
+# What comes before the first run, and the memory until the last.
+timed two.dv --json >.out
+grep -q '"ready_s": [0-9.e-]*[1-9]' .out && grep -q '"most_memory_bytes": [1-9][0-9]\{5,\}$' .out || complain 'bench --json: ready, memory'
+timed two.dv >.out
+grep -q '^  ready after [0-9.e-]* s of .*; at most [0-9.e+]* MB in memory$' .out || complain 'bench: ready, memory'
 # A plan for a team is timed on a team: it moves the bytes that run moves.
 printf 'input u: f64[30, 20]\nrepeat 4 {\nu[i,j] <- u[i-1,j] + u[i+1,j] + u[i,j] for i in 1..29, j in 0..20\n}\noutput u\n' >heat.dv
 "$divvy" run heat.dv --team 3 >.out || complain 'run --team'
