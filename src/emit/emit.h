@@ -24,6 +24,7 @@
 //   metal_compute.c  writes compute kernels
 //   metal_expr.c     writes expressions as calls on tiles in registers
 //   metal_block.c    writes products on rectangles of cores that share panels
+//   metal_shard.c    writes buffers in shards in the memories of cores
 //   metal_host.c     writes the host program
 //   object.c         writes kernels and their calls, and compiles them
 //   table.c          writes tables of tiles and arguments
@@ -41,6 +42,13 @@ typedef struct emitted {
     dv_text text;
 } emitted;
 
+// The shards of a matrix in the memories of cores: rows and columns of shards,
+// and of tiles of one; the core of each shard, row by row.
+typedef struct emit_shards {
+    int64_t n[2], tiles[2];
+    dv_xy *cores;
+} emit_shards;
+
 typedef struct emitter {
     const dv_plan *plan;
     const dv_program *p; // the program of the plan
@@ -53,6 +61,10 @@ typedef struct emitter {
     const struct dv_rank_program *part;
     dv_diag *diag;
     dv_text out; // text of the file being emitted
+    // Of each tensor its shards in the memories of cores, or NULL.
+    const emit_shards **shards;
+    // Bytes of the circular buffers that a core has in the group being emitted.
+    int64_t cb_bytes;
     dv_arena arena;
     emitted *files; // files that are complete
     int32_t n_files, cap;
@@ -189,6 +201,9 @@ typedef struct emit_operand {
     // reduced. 0: none.
     char row, col;
     int64_t rows, cols; // size of the operand's matrix in tiles
+    // If circular buffer i is the core's shard of the operand: its tiles;
+    // otherwise 0.
+    int64_t own_tiles;
     // Dims of the result that correspond to the operand's leading (batch) dims.
     int batch[DV_MAX_DIMS], n_batch;
 } emit_operand;
@@ -224,6 +239,9 @@ typedef struct emit_kernel {
     // Numbers of rows and columns of the last tiles that lie inside the tensor:
     // of the result (edge) and of the reduced input (edge_in).
     int64_t edge[2], edge_in[2];
+    // If the circular buffer of the result is the core's shard of it: its
+    // tiles.
+    int64_t own_tiles;
     int full_sync; // 1 if the kernel needs more than four destination registers
     // Product on a rectangle of cores: the size of a block in tiles, and the
     // number of passes in which a core computes its part.
@@ -297,6 +315,20 @@ int dv_emit_is_blocks(const emit_kernel *k);
 dv_status dv_emit_size_blocks(const emitter *e, emit_kernel *k);
 void dv_emit_block_reader(emitter *e, const emit_kernel *k);
 void dv_emit_block_writer(emitter *e, const emit_kernel *k);
+
+// The functions of metal_shard.c emit what lies in shards. dv_emit_find_shards
+// finds the tensors that do, dv_emit_match_shards the operands, and whether the
+// result, that circular buffers are shards of. dv_emit_own_shards emits the
+// part of the reader for these operands, dv_emit_own_result the writer for such
+// a result.
+dv_status dv_emit_find_shards(emitter *e);
+void dv_emit_match_shards(const emitter *e, emit_kernel *k);
+void dv_emit_own_shards(emitter *e, const emit_kernel *k);
+void dv_emit_own_result(emitter *e, const emit_kernel *k);
+// Emits the fields of a buffer's configuration that say where it lies.
+void dv_emit_sharding(emitter *e, int32_t tensor);
+// Fails if a core's circular buffers and the tensors in its memory do not fit.
+dv_status dv_emit_check_room(const emitter *e, const emit_kernel *k);
 
 // Emits the files of an object, and compiles them after they are written
 // (object.c).

@@ -2,8 +2,9 @@
 // compute kernel and a writer. All three visit the same tiles in the same
 // order; the circular buffers between them hold two tiles each.
 //
-// Tensors are in main memory, interleaved, with one tile per page. Elements
-// beyond the edge of a tensor are zeros, and every kernel preserves that. The
+// Tensors are in main memory, interleaved, with one tile per page, unless notes
+// of the program say that they lie elsewhere (metal_shard.c). Elements beyond
+// the edge of a tensor are zeros, and every kernel preserves that. The
 // constants of a group (ones, and masks for the tiles at the edges) are pages
 // of a separate buffer.
 //
@@ -139,7 +140,7 @@ void dv_emit_page(emitter *e, const emit_kernel *k, const emit_operand *o)
 static void put_operands(emitter *e, const emit_kernel *k, emit_stage stage)
 {
     for (int i = 0; i < k->n_in; i++) {
-        if (k->in[i].stage != stage)
+        if (k->in[i].stage != stage || k->in[i].own_tiles)
             continue;
         P("            cb_reserve_back(%d, 1);\n"
           "            noc_async_read_page(",
@@ -232,7 +233,9 @@ int dv_emit_accessors(emitter *e, const emit_kernel *k, int first_arg,
             P("args%d.next_compile_time_args_offset()", i - 1);
         else
             P("0");
-        P(">();\n    const auto %s", i < k->n_in ? "in" : "constants");
+        P(">();\n    %sconst auto %s",
+          i < k->n_in && k->in[i].own_tiles ? "[[maybe_unused]] " : "",
+          i < k->n_in ? "in" : "constants");
         if (i < k->n_in)
             P("%d", i);
         P(" = TensorAccessor(args%d, get_arg_val<uint32_t>(%d), "
@@ -269,6 +272,7 @@ static void put_reader(emitter *e, const emit_kernel *k)
           "    noc_async_read_barrier();\n"
           "    cb_push_back(%d, 1);\n",
           (int)CB_SCALER, (int)CB_SCALER, (int)CB_SCALER);
+    dv_emit_own_shards(e, k);
     put_reads(e, k);
     put_tile_loop(e, k, n);
     P("}\n");
@@ -316,6 +320,11 @@ static void put_writer(emitter *e, const emit_kernel *k)
     put_mover(e, "the writer", k);
     if (dv_emit_is_blocks(k)) {
         dv_emit_block_writer(e, k);
+        return;
+    }
+    if (k->own_tiles) {
+        dv_emit_own_result(e, k);
+        P("}\n");
         return;
     }
     P("    constexpr auto args = TensorAccessorArgs<0>();\n"
@@ -404,6 +413,7 @@ dv_status dv_emit_metal(emitter *e)
                            "static, rect and streamk do so",
                            e->p->tensors[e->plan->grids[i].tensor].name,
                            e->plan->grids[i].policy);
+    DV_TRY(dv_emit_find_shards(e));
     emit_kernel *kernels = dv_alloc((size_t)n * sizeof *kernels);
     dv_status st = kernels ? DV_OK : dv_nomem(e->diag);
     if (kernels)

@@ -12,6 +12,7 @@ static void put_head(emitter *e)
     P("// Made by divvy for %s: host program. Arguments: NAME=FILE.npy for "
       "inputs and\n// outputs.\n"
       "#include <tt-metalium/bfloat16.hpp>\n"
+      "#include <tt-metalium/buffer_distribution_spec.hpp>\n"
       "#include <tt-metalium/distributed.hpp>\n"
       "#include <tt-metalium/host_api.hpp>\n"
       "#include <tt-metalium/tensor_accessor_args.hpp>\n"
@@ -112,9 +113,10 @@ static void put_buffer(emitter *e, int32_t i)
     dv_emit_tensor(&e->out, e->p, i);
     P(" = distributed::MeshBuffer::create(\n"
       "        distributed::ReplicatedBufferConfig{.size = %" PRId64 "},\n"
-      "        distributed::DeviceLocalBufferConfig{.page_size = %" PRId64
-      ", .buffer_type = BufferType::DRAM},\n        device.get());\n",
+      "        distributed::DeviceLocalBufferConfig{.page_size = %" PRId64 "",
       page * pages, page);
+    dv_emit_sharding(e, i);
+    P("},\n        device.get());\n");
     if (!t->is_input)
         return;
     P("    {\n        std::vector<%s> x(%" PRId64 ");\n", elem(t), t->n_elems);
@@ -230,9 +232,23 @@ static const char *format_of(const emitter *e, int32_t tensor)
 static void put_cb(emitter *e, int index, const char *format, int64_t pages)
 {
     int64_t page = strstr(format, "16") ? 2048 : 4096;
+    e->cb_bytes += pages * page;
     P("    CreateCircularBuffer(program, cores, CircularBufferConfig(%" PRId64
       " * %" PRId64 ", {{%d, %s}}).set_page_size(%d, %" PRId64 "));\n",
       pages, page, index, format, index, page);
+}
+
+// Emits a circular buffer that is the shard of a tensor.
+static void put_shard_cb(emitter *e, int index, int32_t tensor, int64_t pages)
+{
+    const char *format = format_of(e, tensor);
+    int64_t page = strstr(format, "16") ? 2048 : 4096;
+    P("    CreateCircularBuffer(program, cores, CircularBufferConfig(%" PRId64
+      " * %" PRId64 ", {{%d, %s}}).set_page_size(%d, %" PRId64
+      ").set_globally_allocated_address(*",
+      pages, page, index, format, index, page);
+    dv_emit_tensor(&e->out, e->p, tensor);
+    P("->get_backing_buffer()));\n");
 }
 
 // Emits the circular buffers. Sums are f32 whatever the tensors' types are.
@@ -249,14 +265,20 @@ static void put_cbs(emitter *e, const emit_kernel *k)
             // reader need not wait while tiles of the left factor are
             // transposed.
             n = EMIT_TRANSPOSE_BATCH;
-        put_cb(e, i, format_of(e, k->in[i].tensor), 2 * n);
+        if (k->in[i].own_tiles)
+            put_shard_cb(e, i, k->in[i].tensor, k->in[i].own_tiles);
+        else
+            put_cb(e, i, format_of(e, k->in[i].tensor), 2 * n);
         if (k->in[i].lay >= LAY_TO_COL)
             put_cb(e, CB_TRANSPOSED + i, sums, 1);
     }
     if (dv_emit_left_is_transposed(k))
         put_cb(e, CB_TRANSPOSED, format_of(e, k->in[0].tensor),
                blocks ? k->block_m * k->block_k : EMIT_TRANSPOSE_BATCH);
-    put_cb(e, CB_OUT, format_of(e, k->g->tensor), 2);
+    if (k->own_tiles)
+        put_shard_cb(e, CB_OUT, k->g->tensor, k->own_tiles);
+    else
+        put_cb(e, CB_OUT, format_of(e, k->g->tensor), 2);
     if (reduce)
         put_cb(e, CB_SCALER, sums, 1);
     if (k->mask_in)
@@ -448,7 +470,9 @@ static dv_status put_group(emitter *e, const emit_kernel *k)
     DV_TRY(put_cores(e, k->g));
     P("    Program program = CreateProgram();\n");
     put_constants(e, k);
+    e->cb_bytes = 0;
     put_cbs(e, k);
+    DV_TRY(dv_emit_check_room(e, k));
     for (int i = 0; i < semaphores; i++)
         P("    CreateSemaphore(program, cores, 0);\n");
     put_kernel(e, k, "reader", 0);

@@ -426,6 +426,7 @@ dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
            t->name, dv_dtype_get(t->dtype)->name);
     DV_TRY(match_op(e, k));
     DV_TRY(check_types(e, k));
+    dv_emit_match_shards(e, k);
     DV_TRY(dv_emit_cores(&k->cores, e, g));
     return dv_emit_streams(&k->cores, e, g);
 }

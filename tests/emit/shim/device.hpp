@@ -97,14 +97,14 @@ inline void noc_async_read_page(uint32_t page, const TensorAccessor& from, uint3
     shim::dram& d = *from.to;
     if (page >= d.pages())
         shim::die("a read of a page that is not there", page, d.pages());
-    memcpy(l1_at(address, d.page_bytes), &d.bytes[size_t{page} * d.page_bytes], d.page_bytes);
+    memcpy(l1_at(address, d.page_bytes), shim::page_at(d, page), d.page_bytes);
 }
 
 inline void noc_async_write_page(uint32_t page, const TensorAccessor& to, uint32_t address) {
     shim::dram& d = *to.to;
     if (page >= d.pages())
         shim::die("a write of a page that is not there", page, d.pages());
-    memcpy(&d.bytes[size_t{page} * d.page_bytes], l1_at(address, d.page_bytes), d.page_bytes);
+    memcpy(shim::page_at(d, page), l1_at(address, d.page_bytes), d.page_bytes);
     d.writes[page]++;
 }
 
@@ -268,6 +268,7 @@ inline void pack_tile(uint32_t r, uint32_t cb) {
         else
             memcpy(to + 2 * i, &h, 2);
     }
+    c.packed++;
 }
 
 // -- Products

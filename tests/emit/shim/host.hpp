@@ -44,6 +44,23 @@ struct CoreRangeSet {
 };
 
 enum class BufferType { DRAM, L1 };
+
+using Shape = std::vector<uint32_t>;
+struct BufferDistributionSpec {
+    Shape tensor, shard; // in pages
+    std::vector<CoreCoord> cores;
+    BufferDistributionSpec(Shape t, Shape s, std::vector<CoreCoord> c)
+        : tensor(std::move(t)), shard(std::move(s)), cores(std::move(c)) {}
+};
+struct BufferShardingArgs {
+    std::vector<BufferDistributionSpec> specs;
+    BufferShardingArgs() = default;
+    BufferShardingArgs(const BufferDistributionSpec& s) : specs{s} {}
+};
+struct Buffer {
+    shim::dram* at = nullptr;
+};
+
 enum class DataMovementProcessor { RISCV_0, RISCV_1 };
 enum class NOC { RISCV_0_default, RISCV_1_default };
 
@@ -62,6 +79,13 @@ struct CircularBufferConfig {
     uint32_t bytes;
     std::map<uint8_t, DataFormat> formats;
     uint32_t page_bytes = 0;
+    shim::dram* shard = nullptr;
+    CircularBufferConfig& set_globally_allocated_address(const Buffer& b) {
+        if (b.at->places.empty())
+            shim::die("a buffer that is not in core memory");
+        shard = b.at;
+        return *this;
+    }
     CircularBufferConfig(uint32_t n, std::map<uint8_t, DataFormat> f) : bytes(n), formats(std::move(f)) {}
     CircularBufferConfig& set_page_size(uint8_t, uint32_t n) {
         page_bytes = n;
@@ -102,7 +126,6 @@ inline KernelHandle CreateKernel(Program& p, const std::string& file, const Core
 }
 void SetRuntimeArgs(Program& p, KernelHandle k, CoreCoord core, const std::vector<uint32_t>& args);
 
-struct Buffer {};
 struct TensorAccessorArgs {
     explicit TensorAccessorArgs(const Buffer&) {}
     void append_to(std::vector<uint32_t>& to) const { to.push_back(0); }
@@ -134,6 +157,7 @@ struct ReplicatedBufferConfig {
 struct DeviceLocalBufferConfig {
     uint32_t page_size;
     BufferType buffer_type;
+    BufferShardingArgs sharding_args = {};
 };
 struct MeshBuffer {
     shim::dram* at;

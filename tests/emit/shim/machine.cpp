@@ -52,6 +52,42 @@ static std::map<std::pair<size_t, size_t>, core*>& places() {
     return all;
 }
 
+// Returns the memory of a core of the running program where a buffer in shards
+// has a page; NULL if the program does not run on that core.
+static uint8_t* shard_page(const dram& d, uint32_t page) {
+    const place& at = d.places[page];
+    const auto it = places().find({at.x + network_x, at.y + network_y});
+    return it == places().end() ? nullptr : it->second->l1.data() + d.address + at.offset;
+}
+
+uint8_t* page_at(dram& d, uint32_t page) {
+    uint8_t* in_shard = d.places.empty() ? nullptr : shard_page(d, page);
+    return in_shard ? in_shard : &d.bytes[size_t{page} * d.page_bytes];
+}
+
+// Copies all shards to the cores of the program, or back.
+static void move_shards(bool to_cores) {
+    for (auto& [address, d] : memory())
+        for (uint32_t i = 0; i < d->places.size(); i++)
+            if (uint8_t* page = shard_page(*d, i)) {
+                uint8_t* kept = &d->bytes[size_t{i} * d->page_bytes];
+                memcpy(to_cores ? page : kept, to_cores ? kept : page, d->page_bytes);
+            }
+}
+
+// Counts the writes of a core to the shard that one of its buffers is: every page
+// of it, or none.
+static void count_packed(const core& c, size_t x, size_t y) {
+    for (const auto& cb : c.cbs) {
+        if (!cb.shard || !cb.packed)
+            continue;
+        if (cb.packed != cb.n_pages)
+            die("a shard that is not written once", cb.packed, cb.n_pages);
+        for (uint32_t i = 0; i < cb.shard->pages(); i++)
+            cb.shard->writes[i] += cb.shard->places[i].x == x && cb.shard->places[i].y == y;
+    }
+}
+
 core& core_at(uint32_t x, uint32_t y) {
     const auto it = places().find({x, y});
     if (it == places().end())
@@ -119,8 +155,25 @@ CoreCoord MeshDevice::compute_with_storage_grid_size() const {
     return {x, y};
 }
 
+static uint32_t lowest = shim::l1_bytes; // where buffers in core memories begin
+
+// Finds the core and the place of every page; returns the bytes of a core.
+static uint32_t put_shards(shim::dram& d, const BufferDistributionSpec& s) {
+    const uint32_t rows = s.shard.at(0), cols = s.shard.at(1), across = s.tensor.at(1) / cols;
+    const uint32_t n = static_cast<uint32_t>(s.cores.size());
+    if (s.tensor.at(0) % rows || s.tensor.at(1) % cols || s.tensor.at(0) * s.tensor.at(1) != d.pages())
+        shim::die("shards that do not tile a buffer", s.tensor.at(0), s.tensor.at(1));
+    d.places.resize(d.pages());
+    for (uint32_t i = 0; i < d.pages(); i++) {
+        const uint32_t r = i / s.tensor.at(1), c = i % s.tensor.at(1), shard = r / rows * across + c / cols;
+        const uint32_t in = shard / n * rows * cols + r % rows * cols + c % cols;
+        d.places[i] = {s.cores[shard % n].x, s.cores[shard % n].y, in * d.page_bytes};
+    }
+    return ((d.pages() / rows / cols + n - 1) / n) * rows * cols * d.page_bytes;
+}
+
 std::shared_ptr<MeshBuffer> MeshBuffer::create(ReplicatedBufferConfig size, DeviceLocalBufferConfig pages, MeshDevice*) {
-    static uint32_t next = 4096;
+    static uint32_t next = 1 << 24;
     auto d = std::make_unique<shim::dram>();
     d->address = next;
     d->page_bytes = pages.page_size;
@@ -129,8 +182,18 @@ std::shared_ptr<MeshBuffer> MeshBuffer::create(ReplicatedBufferConfig size, Devi
     for (uint32_t i = 0; i < d->pages(); i++)
         d->writes[i] = 0;
     next += 4096;
+    for (const auto& spec : pages.sharding_args.specs) {
+        const uint32_t bytes = put_shards(*d, spec);
+        if (pages.buffer_type == BufferType::DRAM) {
+            d->places.clear();
+            continue;
+        }
+        if (bytes > lowest)
+            shim::die("shards are larger than core memory", bytes, lowest);
+        d->address = lowest -= bytes;
+    }
     auto b = std::make_shared<MeshBuffer>();
-    b->at = d.get();
+    b->at = b->backing.at = d.get();
     shim::memory()[d->address] = std::move(d);
     return b;
 }
@@ -139,14 +202,15 @@ std::shared_ptr<MeshBuffer> MeshBuffer::create(ReplicatedBufferConfig size, Devi
 static void lay_out(shim::core& c, const Program& p) {
     for (const auto& config : p.cbs)
         for (const auto& [index, format] : config.formats) {
-            if (c.used + config.bytes > shim::l1_bytes)
-                shim::die("buffers are larger than core memory", c.used, config.bytes);
             auto& cb = c.cbs[index];
-            cb.base = c.used;
+            cb.shard = config.shard;
+            cb.base = cb.shard ? cb.shard->address : c.used;
+            if (!cb.shard && c.used + config.bytes > lowest)
+                shim::die("buffers are larger than core memory", c.used, config.bytes);
             cb.page_bytes = config.page_bytes;
             cb.n_pages = config.bytes / config.page_bytes;
             cb.fmt = format == DataFormat::Float32 ? shim::format::f32 : format == DataFormat::Float16 ? shim::format::f16 : shim::format::bf16;
-            c.used += config.bytes;
+            c.used += cb.shard ? 0 : config.bytes;
         }
     bool narrow = false, wide = false; // formats with 5 and with 8 bits of exponent
     for (const auto& cb : c.cbs) {
@@ -222,10 +286,14 @@ static void run(const Program& p) {
                     });
                 }
             }
+    shim::move_shards(true);
     for (auto& w : work)
         threads.emplace_back(w);
     for (auto& t : threads)
         t.join();
+    shim::move_shards(false);
+    for (const auto& [at, c] : shim::places())
+        shim::count_packed(*c, at.first - shim::network_x, at.second - shim::network_y);
     // Everything that was pushed was popped: no tile is left in a buffer.
     for (const auto& c : cores)
         for (const auto& cb : c->cbs)

@@ -28,10 +28,19 @@ enum class format { f32, f16, bf16 };
     exit(5);
 }
 
-// A buffer in main memory, which counts the writes of each page.
+// The core that has a page of a buffer in shards, and where the page is in its
+// shard.
+struct place {
+    size_t x = 0, y = 0;
+    uint32_t offset = 0;
+};
+
+// A buffer, which counts the writes of each page: in main memory, or in shards at
+// one address of core memories. Between programs its bytes are here.
 struct dram {
     uint32_t address = 0, page_bytes = 0;
     std::vector<uint8_t> bytes;
+    std::vector<place> places; // of every page; empty: main memory
     std::unique_ptr<std::atomic<int>[]> writes;
     uint32_t pages() const { return static_cast<uint32_t>(bytes.size() / page_bytes); }
 };
@@ -40,6 +49,8 @@ struct circular {
     uint32_t base = 0, page_bytes = 0, n_pages = 0;
     format fmt = format::f32;
     uint32_t pushed = 0, popped = 0; // numbers of pages since the start
+    dram* shard = nullptr;           // the buffer whose shard this is
+    uint32_t packed = 0;             // pages that the compute kernel wrote
 };
 
 // The memory of a core; calloc lets pages that nobody touches cost nothing.
@@ -77,6 +88,8 @@ struct context {
 extern thread_local context here;
 
 dram& buffer_at(uint32_t address);
+// Returns a page, in main memory or in the memory of the core that has it.
+uint8_t* page_at(dram& d, uint32_t page);
 // Returns the core at network coordinates, which differ from its coordinates in
 // the grid.
 core& core_at(uint32_t x, uint32_t y);
