@@ -21,8 +21,7 @@ typedef struct result {
 
 int64_t dv_chooser_work(const dv_chooser *c)
 {
-    return c->graph.work + c->relax.work + c->search.work +
-           (c->trees ? dv_ctrees_work(c->trees) : 0);
+    return c->graph.work + c->relax.work + c->search.work + c->choice.work;
 }
 
 int dv_chooser_done(const dv_chooser *c)
@@ -55,10 +54,12 @@ double dv_chooser_try(dv_chooser *c, const int32_t *x)
 
 void dv_chooser_improve(dv_chooser *c, double weight, int64_t work)
 {
-    for (int i = 0; i < 2; i++) {
-        double cost = dv_ctrees_run(c->trees, i ? 0 : weight, work / 2);
-        keep(c, dv_ctrees_labels(c->trees), cost);
-    }
+    const dv_cchoice *x = &c->choice;
+    for (int i = 0; i < 2; i++)
+        keep(c, x->x,
+             dv_cmix_run(c->mix, c->relax.x, i ? 0 : weight, work / 2));
+    for (int i = 0; i < 2; i++)
+        keep(c, x->x, dv_ctrees_run(c->trees, i ? 0 : weight, work / 2));
 }
 
 static dv_status solve(dv_chooser *c, const dv_choose_problem *p, dv_diag *diag)
@@ -67,7 +68,9 @@ static dv_status solve(dv_chooser *c, const dv_choose_problem *p, dv_diag *diag)
     DV_TRY(dv_cgraph_build(g, p, diag));
     DV_TRY(dv_relaxation_init(&c->relax, g, diag));
     DV_TRY(dv_csearch_init(&c->search, g, diag));
-    DV_TRY(dv_ctrees_create(&c->trees, g, diag));
+    DV_TRY(dv_cchoice_init(&c->choice, g, diag));
+    DV_TRY(dv_ctrees_create(&c->trees, &c->choice, &g->arena, diag));
+    DV_TRY(dv_cmix_create(&c->mix, &c->choice, &g->arena, diag));
     c->best = DV_NEW(&g->arena, int32_t, g->n_nodes);
     if (!c->best)
         return dv_nomem(diag);

@@ -24,7 +24,9 @@
 //   prices.c       subgradient steps on the prices
 //   load.c         memory in use over time, as a segment tree
 //   improve.c      repairs and improves choices
+//   choice.c       a choice that trees.c and mix.c improve
 //   trees.c        improves choices by changing trees of nodes at once
+//   mix.c          improves choices by parts of what relaxations choose
 //   branch.c       branch and bound for small problems
 //   check.c        checks choices independently of the solver
 //   read.[ch]      reads problems in the contest's JSON
@@ -64,6 +66,11 @@ typedef struct dv_cgraph {
 dv_status dv_cgraph_build(dv_cgraph *g, const dv_choose_problem *p,
                           dv_diag *diag);
 void dv_cgraph_free(dv_cgraph *g);
+
+static inline int64_t dv_cusage(const dv_cgraph *g, int32_t v, int32_t label)
+{
+    return g->usage[g->first[v] + label];
+}
 
 static inline int32_t dv_n_labels(const dv_cgraph *g, int32_t v)
 {
@@ -152,23 +159,39 @@ dv_status dv_csearch_init(dv_csearch *s, dv_cgraph *g, dv_diag *diag);
 // its scaled cost; INFINITY if it could not be repaired.
 double dv_csearch_run(dv_csearch *s, const int32_t *x);
 
-// A choice within the limit, improved by changing trees of nodes at once.
-typedef struct dv_ctrees dv_ctrees;
-dv_status dv_ctrees_create(dv_ctrees **out, dv_cgraph *g, dv_diag *diag);
-// Begins with x, which keeps to the limit and has the scaled cost `cost`.
-void dv_ctrees_start(dv_ctrees *t, const int32_t *x, double cost);
+// A choice within the limit that is improved by changing many nodes at once.
+typedef struct dv_cchoice {
+    const dv_cgraph *g;
+    int32_t *x;
+    double cost; // of x, scaled
+    dv_cload load;
+    double *each; // price of one unit of usage of each node
+    uint64_t random;
+    int64_t work; // table entries looked at so far
+} dv_cchoice;
+
+dv_status dv_cchoice_init(dv_cchoice *c, dv_cgraph *g, dv_diag *diag);
+// Begins with x, which has the scaled cost `cost`.
+void dv_cchoice_start(dv_cchoice *c, const int32_t *x, double cost);
 // Takes over the prices of a relaxation.
-void dv_ctrees_price(dv_ctrees *t, const dv_relaxation *r);
-// Improves the choice for about `work` table entries. Usage costs `weight`
-// times its price, so that the cost without prices may grow unless the weight
-// is 0. Returns the scaled cost.
+void dv_cchoice_price(dv_cchoice *c, const dv_relaxation *r);
+
+// Both ways to improve a choice stop after about `work` table entries. Usage
+// costs `weight` times its price, so that the cost without prices may grow
+// unless the weight is 0. They return the scaled cost.
+typedef struct dv_ctrees dv_ctrees;
+dv_status dv_ctrees_create(dv_ctrees **out, dv_cchoice *c, dv_arena *arena,
+                           dv_diag *diag);
 double dv_ctrees_run(dv_ctrees *t, double weight, int64_t work);
 // Begins with x and makes it keep to the limit. A unit of memory at times that
 // exceed it costs `rate` more at first. Returns 0 if `work` does not suffice.
 int dv_ctrees_repair(dv_ctrees *t, const int32_t *x, double rate, int64_t work);
-double dv_ctrees_cost(const dv_ctrees *t);
-const int32_t *dv_ctrees_labels(const dv_ctrees *t);
-int64_t dv_ctrees_work(const dv_ctrees *t);
+typedef struct dv_cmix dv_cmix;
+dv_status dv_cmix_create(dv_cmix **out, dv_cchoice *c, dv_arena *arena,
+                         dv_diag *diag);
+// Takes labels of y, which need not keep to the limit. Stops early if they are
+// of no use.
+double dv_cmix_run(dv_cmix *m, const int32_t *y, double weight, int64_t work);
 
 // Subgradient steps.
 typedef struct dv_ascent {
@@ -193,7 +216,9 @@ typedef struct dv_chooser {
     dv_cgraph graph;
     dv_relaxation relax;
     dv_csearch search;
+    dv_cchoice choice;
     dv_ctrees *trees;
+    dv_cmix *mix;
     dv_ascent ascent;
     int64_t budget;
     double end_s;      // time at which to stop; 0: never
@@ -211,9 +236,9 @@ int dv_chooser_done(const dv_chooser *c);
 // Repairs the labels x and keeps the result if it is the best so far. Returns
 // its scaled cost; INFINITY if it could not be repaired.
 double dv_chooser_try(dv_chooser *c, const int32_t *x);
-// Improves the choice of c->trees for about `work` table entries, at prices
-// times `weight` and then without prices, and keeps the result if it is the
-// best so far.
+// Improves c->choice by changes of trees and by mixing it with the labels of
+// the relaxation, each for about `work` table entries: at prices times `weight`
+// and then without prices. Keeps the result if it is the best so far.
 void dv_chooser_improve(dv_chooser *c, double weight, int64_t work);
 // Rounds a bound up to the next possible cost.
 double dv_chooser_round(const dv_chooser *c, double bound);

@@ -55,16 +55,11 @@ static void evaluate(dv_csearch *s, int32_t v)
     s->work += (int64_t)n * (1 + g->adj_first[v + 1] - g->adj_first[v]);
 }
 
-static int64_t usage_of(const dv_cgraph *g, int32_t v, int32_t label)
-{
-    return g->usage[g->first[v] + label];
-}
-
 static void change(dv_csearch *s, int32_t v, int32_t label)
 {
     const dv_cgraph *g = s->g;
     dv_cload_add(&s->load, g->from[v], g->to[v],
-                 usage_of(g, v, label) - usage_of(g, v, s->x[v]));
+                 dv_cusage(g, v, label) - dv_cusage(g, v, s->x[v]));
     s->x[v] = label;
 }
 
@@ -76,11 +71,11 @@ static int find_repair(dv_csearch *s, int32_t v, int64_t excess, repair *out)
 {
     const dv_cgraph *g = s->g;
     int32_t now = s->x[v], found = 0;
-    if (usage_of(g, v, now) == 0)
+    if (dv_cusage(g, v, now) == 0)
         return 0;
     evaluate(s, v);
     for (int32_t i = 0; i < dv_n_labels(g, v); i++) {
-        int64_t less = usage_of(g, v, now) - usage_of(g, v, i);
+        int64_t less = dv_cusage(g, v, now) - dv_cusage(g, v, i);
         double more = s->move[i] - s->move[now];
         if (less <= 0 || more >= PENALTY / 2)
             continue;
@@ -155,10 +150,10 @@ static int improve(dv_csearch *s, int32_t v)
     int64_t room = -1;
     evaluate(s, v);
     for (int32_t i = 0; i < dv_n_labels(g, v); i++) {
-        int64_t more = usage_of(g, v, i) - usage_of(g, v, now);
+        int64_t more = dv_cusage(g, v, i) - dv_cusage(g, v, now);
         if (s->move[i] > s->move[to] ||
             (s->move[i] == s->move[to] &&
-             usage_of(g, v, i) >= usage_of(g, v, to)))
+             dv_cusage(g, v, i) >= dv_cusage(g, v, to)))
             continue;
         if (more > 0 && room < 0) {
             room = -dv_cload_max(&s->load, g->from[v], g->to[v]);
@@ -225,7 +220,7 @@ double dv_csearch_run(dv_csearch *s, const int32_t *x)
     memcpy(s->x, x, (size_t)g->n_nodes * sizeof *x);
     dv_cload_reset(&s->load, g->room);
     for (int32_t v = 0; v < g->n_nodes; v++)
-        dv_cload_add(&s->load, g->from[v], g->to[v], usage_of(g, v, x[v]));
+        dv_cload_add(&s->load, g->from[v], g->to[v], dv_cusage(g, v, x[v]));
     if (total_cost(s) == INFINITY)
         improve_all(s);
     for (int32_t t; (t = dv_cload_worst(&s->load)) >= 0;)

@@ -97,9 +97,9 @@ static double try_labels(dv_chooser *c, int64_t work)
         return cost;
     double rate = FIRST_RATE * fabs(r->bound) / c->ascent.most_room;
     if (dv_ctrees_repair(c->trees, r->x, rate, work))
-        cost = dv_chooser_try(c, dv_ctrees_labels(c->trees));
+        cost = dv_chooser_try(c, c->choice.x);
     if (c->best_cost < INFINITY)
-        dv_ctrees_start(c->trees, c->best, c->best_cost);
+        dv_cchoice_start(&c->choice, c->best, c->best_cost);
     return cost;
 }
 
@@ -114,12 +114,12 @@ static void improve(dv_chooser *c, int64_t round, double cost, int64_t work)
     static const double weights[] = {1, 1.5, 1, 0.6};
     dv_ascent *s = &c->ascent;
     if (cost < s->start) {
-        dv_ctrees_start(c->trees, c->search.x, cost);
+        dv_cchoice_start(&c->choice, c->search.x, cost);
         s->start = cost;
         s->patience = PATIENCE;
-    } else if (dv_ctrees_cost(c->trees) > c->best_cost * (1 + MOST_WORSE) &&
+    } else if (c->choice.cost > c->best_cost * (1 + MOST_WORSE) &&
                s->patience-- <= 0) {
-        dv_ctrees_start(c->trees, c->best, c->best_cost);
+        dv_cchoice_start(&c->choice, c->best, c->best_cost);
     }
     dv_chooser_improve(c, weights[round % 4], work);
 }
@@ -141,7 +141,7 @@ static void round_of(dv_chooser *c, int64_t round)
         }
         s->bound = r->bound;
         memcpy(s->best, r->lambda, bytes);
-        dv_ctrees_price(c->trees, r);
+        dv_cchoice_price(&c->choice, r);
     } else if (++s->stalled % 12 == 0) {
         s->ambition = fmax(s->ambition * 0.7, LEAST_AMBITION);
     }

@@ -33,12 +33,7 @@ typedef struct member {
 } member;
 
 struct dv_ctrees {
-    const dv_cgraph *g;
-    int32_t *x;
-    double cost; // of x, scaled
-    dv_cload load;
-    uint64_t random;
-    double *each;  // price of one unit of usage of each node
+    dv_cchoice *c;
     int32_t *near; // of each node: its neighbours in the tree
     char *inside;  // nodes in the tree
     member *tree;
@@ -46,43 +41,35 @@ struct dv_ctrees {
     double *fixed; // costs of the tree's labels with nodes outside
     double *theta; // the same with prices and the costs of the nodes below
     double *row;
-    int64_t cap; // of `fixed` and `theta`
-    int64_t work;
+    int64_t cap;  // of `fixed` and `theta`
     int32_t time; // at which usage costs `rate` more; -1: none
     double rate;
 };
 
-dv_status dv_ctrees_create(dv_ctrees **out, dv_cgraph *g, dv_diag *diag)
+dv_status dv_ctrees_create(dv_ctrees **out, dv_cchoice *c, dv_arena *arena,
+                           dv_diag *diag)
 {
-    dv_arena *arena = &g->arena;
+    const dv_cgraph *g = c->g;
     dv_ctrees *t = DV_NEW(arena, dv_ctrees, 1);
     int32_t most = 1;
     if (!t)
         return dv_nomem(diag);
     for (int32_t v = 0; v < g->n_nodes; v++)
         most = dv_n_labels(g, v) > most ? dv_n_labels(g, v) : most;
-    t->g = g;
+    t->c = c;
     t->cap = (int64_t)most * MAX_TREE;
     if (t->cap > g->first[g->n_nodes])
         t->cap = g->first[g->n_nodes];
-    t->x = DV_NEW(arena, int32_t, g->n_nodes);
-    t->each = DV_NEW(arena, double, g->n_nodes);
     t->near = DV_NEW(arena, int32_t, g->n_nodes);
     t->inside = DV_NEW(arena, char, g->n_nodes);
     t->tree = DV_NEW(arena, member, MAX_TREE);
     t->fixed = DV_NEW(arena, double, t->cap);
     t->theta = DV_NEW(arena, double, t->cap);
     t->row = DV_NEW(arena, double, most);
-    if (!t->x || !t->each || !t->near || !t->inside || !t->tree || !t->fixed ||
-        !t->theta || !t->row || !dv_cload_init(&t->load, arena, g->n_times))
+    if (!t->near || !t->inside || !t->tree || !t->fixed || !t->theta || !t->row)
         return dv_nomem(diag);
     *out = t;
     return DV_OK;
-}
-
-static int64_t usage_of(const dv_cgraph *g, int32_t v, int32_t label)
-{
-    return g->usage[g->first[v] + label];
 }
 
 static int32_t other_end(const dv_cedge *d, int32_t v)
@@ -94,13 +81,13 @@ static int32_t other_end(const dv_cedge *d, int32_t v)
 
 static void add_member(dv_ctrees *t, int32_t v, int32_t parent, int32_t edge)
 {
-    const dv_cgraph *g = t->g;
+    const dv_cgraph *g = t->c->g;
     int64_t at = 0;
     if (t->n) {
         const member *last = &t->tree[t->n - 1];
         at = last->at + dv_n_labels(g, last->v);
     }
-    t->tree[t->n++] = (member){v, parent, edge, t->x[v], at};
+    t->tree[t->n++] = (member){v, parent, edge, t->c->x[v], at};
     t->inside[v] = 1;
     for (int32_t k = g->adj_first[v]; k < g->adj_first[v + 1]; k++)
         t->near[other_end(&g->edges[g->adj[k]], v)]++;
@@ -108,14 +95,14 @@ static void add_member(dv_ctrees *t, int32_t v, int32_t parent, int32_t edge)
 
 static void grow(dv_ctrees *t, int32_t root, int32_t most)
 {
-    const dv_cgraph *g = t->g;
+    const dv_cgraph *g = t->c->g;
     t->n = 0;
     add_member(t, root, -1, -1);
     for (int32_t i = 0; i < t->n && t->n < most; i++) {
         int32_t v = t->tree[i].v, first = g->adj_first[v];
         int32_t n = g->adj_first[v + 1] - first;
         // Begin at any edge, so that trees around a node differ.
-        int32_t skip = n ? dv_draw_below(&t->random, n) : 0;
+        int32_t skip = n ? dv_draw_below(&t->c->random, n) : 0;
         for (int32_t k = 0; k < n && t->n < most; k++) {
             int32_t e = g->adj[first + (k + skip) % n];
             int32_t u = other_end(&g->edges[e], v);
@@ -127,7 +114,7 @@ static void grow(dv_ctrees *t, int32_t root, int32_t most)
 
 static void forget(dv_ctrees *t)
 {
-    const dv_cgraph *g = t->g;
+    const dv_cgraph *g = t->c->g;
     for (int32_t i = 0; i < t->n; i++) {
         int32_t v = t->tree[i].v;
         t->inside[v] = 0;
@@ -154,7 +141,7 @@ static void add_entries(double *to, const dv_cgraph *g, const dv_cedge *d,
 // Sets `fixed`: costs of labels, with the edges to nodes outside.
 static void fix(dv_ctrees *t)
 {
-    const dv_cgraph *g = t->g;
+    const dv_cgraph *g = t->c->g;
     for (int32_t i = 0; i < t->n; i++) {
         int32_t v = t->tree[i].v, n = dv_n_labels(g, v);
         double *to = t->fixed + t->tree[i].at;
@@ -163,22 +150,22 @@ static void fix(dv_ctrees *t)
             const dv_cedge *d = &g->edges[g->adj[k]];
             int32_t u = other_end(d, v);
             if (!t->inside[u]) {
-                add_entries(to, g, d, v, t->x[u]);
-                t->work += n;
+                add_entries(to, g, d, v, t->c->x[u]);
+                t->c->work += n;
             }
         }
-        t->work += 16 + n;
+        t->c->work += 16 + n;
     }
 }
 
 // Sets the labels of the tree to the best ones with prices times `factor`.
 static void solve(dv_ctrees *t, double factor)
 {
-    const dv_cgraph *g = t->g;
+    const dv_cgraph *g = t->c->g;
     for (int32_t i = 0; i < t->n; i++) {
         const member *m = &t->tree[i];
         const int64_t *usage = g->usage + g->first[m->v];
-        double price = t->each[m->v] * factor;
+        double price = t->c->each[m->v] * factor;
         if (g->from[m->v] <= t->time && t->time < g->to[m->v])
             price += t->rate;
         for (int32_t k = 0; k < dv_n_labels(g, m->v); k++)
@@ -197,7 +184,7 @@ static void solve(dv_ctrees *t, double factor)
             dv_minplus_columns(t->row, own, d->table, na, nb);
         for (int32_t k = 0; k < (d->b == m->v ? na : nb); k++)
             to[k] += t->row[k];
-        t->work += (int64_t)na * nb;
+        t->c->work += (int64_t)na * nb;
     }
     for (int32_t i = 0; i < t->n; i++) {
         const member *m = &t->tree[i];
@@ -205,26 +192,26 @@ static void solve(dv_ctrees *t, double factor)
         memcpy(t->row, t->theta + m->at, (size_t)n * sizeof *t->row);
         if (i)
             add_entries(t->row, g, &g->edges[m->edge], m->v,
-                        t->x[t->tree[m->parent].v]);
-        t->x[m->v] = dv_least(t->row, n);
+                        t->c->x[t->tree[m->parent].v]);
+        t->c->x[m->v] = dv_least(t->row, n);
     }
 }
 
 // Returns the cost of the tree's labels; *price is what they pay for memory.
 static double tree_cost(const dv_ctrees *t, double *price)
 {
-    const dv_cgraph *g = t->g;
+    const dv_cgraph *g = t->c->g;
     double cost = 0;
     *price = 0;
     for (int32_t i = 0; i < t->n; i++) {
         const member *m = &t->tree[i];
-        int32_t label = t->x[m->v];
+        int32_t label = t->c->x[m->v];
         cost += t->fixed[m->at + label];
-        *price += floor(t->each[m->v] * (double)usage_of(g, m->v, label));
+        *price += floor(t->c->each[m->v] * (double)dv_cusage(g, m->v, label));
         if (i) {
             const dv_cedge *d = &g->edges[m->edge];
-            cost += d->table[(int64_t)t->x[d->a] * dv_n_labels(g, d->b) +
-                             t->x[d->b]];
+            cost += d->table[(int64_t)t->c->x[d->a] * dv_n_labels(g, d->b) +
+                             t->c->x[d->b]];
         }
     }
     return cost;
@@ -233,19 +220,19 @@ static double tree_cost(const dv_ctrees *t, double *price)
 // Adds the tree's change of memory to the load, or takes it back.
 static void move_load(dv_ctrees *t, int sign)
 {
-    const dv_cgraph *g = t->g;
+    const dv_cgraph *g = t->c->g;
     for (int32_t i = 0; i < t->n; i++) {
         const member *m = &t->tree[i];
         int64_t more =
-            usage_of(g, m->v, t->x[m->v]) - usage_of(g, m->v, m->old);
-        dv_cload_add(&t->load, g->from[m->v], g->to[m->v], sign * more);
+            dv_cusage(g, m->v, t->c->x[m->v]) - dv_cusage(g, m->v, m->old);
+        dv_cload_add(&t->c->load, g->from[m->v], g->to[m->v], sign * more);
     }
 }
 
 static void take_back(dv_ctrees *t)
 {
     for (int32_t i = 0; i < t->n; i++)
-        t->x[t->tree[i].v] = t->tree[i].old;
+        t->c->x[t->tree[i].v] = t->tree[i].old;
 }
 
 // Changes the labels of the tree, if that lowers the cost with prices times
@@ -261,8 +248,8 @@ static void improve_tree(dv_ctrees *t, double weight)
         double less = old_cost - cost + weight * (old_price - price);
         if (less > 0) {
             move_load(t, 1);
-            if (dv_cload_worst(&t->load) < 0) {
-                t->cost += cost - old_cost;
+            if (dv_cload_worst(&t->c->load) < 0) {
+                t->c->cost += cost - old_cost;
                 return;
             }
             move_load(t, -1);
@@ -274,69 +261,50 @@ static void improve_tree(dv_ctrees *t, double weight)
     }
 }
 
-void dv_ctrees_start(dv_ctrees *t, const int32_t *x, double cost)
-{
-    const dv_cgraph *g = t->g;
-    memcpy(t->x, x, (size_t)g->n_nodes * sizeof *x);
-    t->cost = cost;
-    t->time = -1;
-    dv_cload_reset(&t->load, g->room);
-    for (int32_t v = 0; v < g->n_nodes; v++)
-        dv_cload_add(&t->load, g->from[v], g->to[v], usage_of(g, v, x[v]));
-}
-
-void dv_ctrees_price(dv_ctrees *t, const dv_relaxation *r)
-{
-    const dv_cgraph *g = t->g;
-    for (int32_t v = 0; v < g->n_nodes; v++)
-        t->each[v] =
-            g->n_times
-                ? (r->prefix[g->to[v]] - r->prefix[g->from[v]]) * r->quantum
-                : 0;
-}
-
 double dv_ctrees_run(dv_ctrees *t, double weight, int64_t work)
 {
-    const dv_cgraph *g = t->g;
-    int64_t end = t->work + work;
-    while (t->work < end) {
-        int32_t v = dv_draw_below(&t->random, g->n_nodes);
+    const dv_cgraph *g = t->c->g;
+    int64_t end = t->c->work + work;
+    t->time = -1;
+    while (t->c->work < end) {
+        int32_t v = dv_draw_below(&t->c->random, g->n_nodes);
         int log =
-            LOG_LEAST + dv_draw_below(&t->random, LOG_MOST - LOG_LEAST + 1);
-        t->work += 8;
+            LOG_LEAST + dv_draw_below(&t->c->random, LOG_MOST - LOG_LEAST + 1);
+        t->c->work += 8;
         if (dv_n_labels(g, v) < 2)
             continue;
         grow(t, v, 1 << log);
         improve_tree(t, weight);
         forget(t);
     }
-    return t->cost;
+    return t->c->cost;
 }
 
 // Returns whether the node v uses memory at the time that is over the limit.
 static int is_repairable(const dv_ctrees *t, int32_t v)
 {
-    const dv_cgraph *g = t->g;
+    const dv_cgraph *g = t->c->g;
     return dv_n_labels(g, v) > 1 && g->from[v] <= t->time &&
-           t->time < g->to[v] && usage_of(g, v, t->x[v]) > 0;
+           t->time < g->to[v] && dv_cusage(g, v, t->c->x[v]) > 0;
 }
 
 // Lowers the usage at `time` by changing the tree, if that makes no time exceed
 // the limit by more. Returns 0 if it does not.
 static int repair_tree(dv_ctrees *t)
 {
-    const dv_cgraph *g = t->g;
-    int64_t more = 0, excess = dv_cload_max(&t->load, t->time, t->time + 1);
+    const dv_cgraph *g = t->c->g;
+    int64_t more = 0, excess = dv_cload_max(&t->c->load, t->time, t->time + 1);
     fix(t);
     solve(t, 1);
     for (int32_t i = 0; i < t->n; i++) {
         const member *m = &t->tree[i];
         if (g->from[m->v] <= t->time && t->time < g->to[m->v])
-            more += usage_of(g, m->v, t->x[m->v]) - usage_of(g, m->v, m->old);
+            more +=
+                dv_cusage(g, m->v, t->c->x[m->v]) - dv_cusage(g, m->v, m->old);
     }
     if (more < 0) {
         move_load(t, 1);
-        if (dv_cload_max(&t->load, 0, g->n_times) <= excess)
+        if (dv_cload_max(&t->c->load, 0, g->n_times) <= excess)
             return 1;
         move_load(t, -1);
     }
@@ -346,21 +314,21 @@ static int repair_tree(dv_ctrees *t)
 
 int dv_ctrees_repair(dv_ctrees *t, const int32_t *x, double rate, int64_t work)
 {
-    const dv_cgraph *g = t->g;
-    int64_t end = t->work + work;
+    const dv_cgraph *g = t->c->g;
+    int64_t end = t->c->work + work;
     int misses = 0, raises = 0;
-    dv_ctrees_start(t, x, 0);
+    dv_cchoice_start(t->c, x, 0);
     t->rate = rate;
-    while ((t->time = dv_cload_worst(&t->load)) >= 0) {
-        if (t->work >= end || raises > MAX_RAISES)
+    while ((t->time = dv_cload_worst(&t->c->load)) >= 0) {
+        if (t->c->work >= end || raises > MAX_RAISES)
             return 0;
-        int32_t v = dv_draw_below(&t->random, g->n_nodes);
-        t->work += 2;
+        int32_t v = dv_draw_below(&t->c->random, g->n_nodes);
+        t->c->work += 2;
         if (!is_repairable(t, v))
             continue;
         grow(t, v,
              1 << (LOG_LEAST +
-                   dv_draw_below(&t->random, LOG_REPAIR - LOG_LEAST + 1)));
+                   dv_draw_below(&t->c->random, LOG_REPAIR - LOG_LEAST + 1)));
         misses = repair_tree(t) ? 0 : misses + 1;
         forget(t);
         if (misses == MAX_MISSES) {
@@ -370,19 +338,4 @@ int dv_ctrees_repair(dv_ctrees *t, const int32_t *x, double rate, int64_t work)
         }
     }
     return 1;
-}
-
-double dv_ctrees_cost(const dv_ctrees *t)
-{
-    return t->cost;
-}
-
-const int32_t *dv_ctrees_labels(const dv_ctrees *t)
-{
-    return t->x;
-}
-
-int64_t dv_ctrees_work(const dv_ctrees *t)
-{
-    return t->work;
 }
