@@ -286,6 +286,9 @@ typedef enum dv_emit_format {
     // Kernels as an object, for programs without this library; compiled by the
     // command in the environment variable CC, or by cc.
     DV_EMIT_OBJECT,
+    // JSON for the back end of Torch-Spyre; of machines that store tensors in
+    // sticks.
+    DV_EMIT_SUPERDSC,
 } dv_emit_format;
 // Checks a plan and writes it as source files or tables into a folder, which is
 // made if it does not exist. Plans of teams are written as C or OpenMP only, a

@@ -19,7 +19,7 @@ bytes    of inputs and outputs
 """
 
 _EXECUTORS = ("seq", "threads", "sim")
-_FORMATS = ("c", "openmp", "tt-metalium", "json", "csv", "object")
+_FORMATS = ("c", "openmp", "tt-metalium", "json", "csv", "object", "superdsc")
 
 
 class Target:
@@ -178,7 +178,7 @@ class Plan:
         return None
 
     def emit(self, format, folder):
-        """Writes the plan into a folder: c, openmp, tt-metalium, json, csv or object."""
+        """Writes the plan into a folder: c, openmp, tt-metalium, json, csv, object or superdsc."""
         if format not in _FORMATS:
             raise _divvy.InputError(f"format is one of {', '.join(_FORMATS)}")
         self._handle.emit(_FORMATS.index(format), os.fspath(folder))

@@ -1,5 +1,5 @@
-// divvy emit: writes a plan as C, OpenMP, TT-Metalium kernels, tables or an
-// object.
+// divvy emit: writes a plan as C, OpenMP, TT-Metalium kernels, tables, an
+// object or JSON for Torch-Spyre.
 #include "emit/emit.h"
 #include "cli/load.h"
 #include <stdio.h>
@@ -37,7 +37,7 @@ int cli_emit(const cli_command *c, int argc, char **argv)
         {"scratch", 0, "all|reductions|off",
          "what may be resident on cores (default: all; tt-metalium: off)",
          CLI_CHOICE, &a.options.scratch},
-        {"as", 0, "c|openmp|tt-metalium|json|csv|object",
+        {"as", 0, "c|openmp|tt-metalium|json|csv|object|superdsc",
          "what the plan is written as (default: c)", CLI_CHOICE, &as},
         {"names", 0, "plain|tilelang",
          "names in loops over tiles (default: plain)", CLI_CHOICE, &names},
@@ -56,6 +56,7 @@ int cli_emit(const cli_command *c, int argc, char **argv)
     // to op).
     if (as == 1 + DV_EMIT_TT_METALIUM && !a.options.scratch)
         a.default_scratch = DV_RESIDENTS_NONE;
+    a.as_torch_spyre = as == 1 + DV_EMIT_SUPERDSC;
     dv_diag *diag = dv_diag_create();
     cli_loaded l = {0};
     code = cli_load(c, operands[0], &a, &l, diag);

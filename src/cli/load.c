@@ -270,6 +270,11 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
         if (st == DV_OK)
             st = dv_target_load(&out->target,
                                 args->target ? args->target : "host", diag);
+        if (st == DV_OK && args->as_torch_spyre) {
+            out->target->ring_cores = 1;
+            options->divide = DV_DIVIDE_SEED;
+            options->joint = DV_JOINT_OFF;
+        }
         if (!options->scratch)
             options->scratch = args->default_scratch;
         if (st == DV_OK)

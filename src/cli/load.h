@@ -12,6 +12,9 @@ typedef struct cli_plan_args {
     // The value of --scratch (which tensors are resident in scratchpads) for
     // programs if the option is not given.
     dv_residents default_scratch;
+    // 1: programs are planned as Torch-Spyre does: slices of one length, and no
+    // op reads another core's scratchpad while it runs.
+    int as_torch_spyre;
     cli_list sets, pins, bars, allow, holes, constants;
     dv_plan_options options;
     int64_t devices; // of --devices; 0: not given

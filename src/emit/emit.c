@@ -129,8 +129,10 @@ static dv_status emit_as(emitter *e, dv_emit_format format)
         [DV_EMIT_TT_METALIUM] = dv_emit_metal,
         [DV_EMIT_JSON] = dv_emit_json,
         [DV_EMIT_CSV] = dv_emit_csv,
-        [DV_EMIT_OBJECT] = dv_emit_object};
-    DV_TRY(dv_options_enum((int)format, DV_EMIT_OBJECT + 1, "format", e->diag));
+        [DV_EMIT_OBJECT] = dv_emit_object,
+        [DV_EMIT_SUPERDSC] = dv_emit_superdsc};
+    DV_TRY(
+        dv_options_enum((int)format, DV_EMIT_SUPERDSC + 1, "format", e->diag));
     e->openmp = format == DV_EMIT_OPENMP;
     if (e->plan->team.n_axes)
         return dv_emit_team(e);

@@ -6,6 +6,7 @@
 //   tt-metalium  host.cpp, rt.h; for each group a reader, a compute and a
 //                writer kernel
 //   object       NAME.c, NAME.h, NAME.o: machine code, see object.c
+//   superdsc     bundle.json, sdsc_N.json: for Torch-Spyre, see superdsc.h
 //   json, csv    tiles and arguments of every core, per group
 //
 // Of the plan of a team, C and OpenMP programs have a file for each rank; the
@@ -27,6 +28,8 @@
 //   metal_shard.c    writes buffers in shards in the memories of cores
 //   metal_host.c     writes the host program
 //   object.c         writes kernels and their calls, and compiles them
+//   superdsc.[ch]    finds the steps of a plan for Torch-Spyre's back end
+//   superdsc_json.c  writes such a step
 //   table.c          writes tables of tiles and arguments
 //   work.c           collects the tile ranges of each core of a grid
 //   text/rt.h        the runtime, which is copied beside every program
@@ -334,6 +337,9 @@ dv_status dv_emit_check_room(const emitter *e, const emit_kernel *k);
 // (object.c).
 dv_status dv_emit_object(emitter *e);
 dv_status dv_emit_compile(const emitter *e);
+
+// Emits the steps of a plan for Torch-Spyre (superdsc.c).
+dv_status dv_emit_superdsc(emitter *e);
 
 // The functions of table.c write the tables of tiles and kernel arguments.
 

@@ -48,39 +48,6 @@ static int splits_json(dv_json *j, const dv_plan *plan, int32_t i)
     return even;
 }
 
-static void stride_list_json(dv_json *j, const dv_stride_split *s, int n)
-{
-    dv_json_open_flat(j, NULL, '{');
-    for (int i = 0; i < n; i++) {
-        char stride[24];
-        snprintf(stride, sizeof stride, "%" PRId64, s[i].stride);
-        dv_json_int(j, stride, s[i].n);
-    }
-    dv_json_close(j);
-}
-
-// Prints the splits of op i as Torch-Spyre stores them, keyed by stride: those
-// of the result, then the others; or why they cannot be stored so.
-static void strides_json(dv_json *j, const dv_plan *plan, int32_t i)
-{
-    const dv_op *op = &plan->ops->ops[i];
-    int64_t splits[DV_MAX_VARS];
-    dv_stride_splits s;
-    dv_text why = {0};
-    for (int v = 0; v < op->n_vars; v++)
-        splits[v] = dv_ceil_div(dv_var_len(op, v), plan->slices[i][v]);
-    if (dv_stride_splits_make(&s, plan->ops, op, splits, &why)) {
-        dv_json_open_flat(j, "op_it_space_splits", '[');
-        stride_list_json(j, s.output, s.n_output);
-        stride_list_json(j, s.reduction, s.n_reduction);
-        dv_json_close(j);
-    } else {
-        dv_json_null(j, "op_it_space_splits");
-        dv_json_text(j, "no_op_it_space_splits", &why);
-    }
-    dv_text_free(&why);
-}
-
 // Prints the number of values of each variable in one slice.
 static void slices_json(dv_json *j, const dv_plan *plan, int32_t i)
 {
@@ -158,7 +125,7 @@ static void divide_json(dv_json *j, const void *of, int32_t i)
     int even = splits_json(j, plan, i);
     slices_json(j, plan, i);
     if (plan->target.sticks && !plan->target.tile_rows)
-        strides_json(j, plan, i);
+        dv_stride_splits_json(j, plan, i);
     int64_t tiles = dv_plan_n_tiles(plan, i), cores = plan->target.cores;
     dv_json_int(j, "cores", dv_min_i64(tiles, cores));
     dv_json_int(j, "rounds", dv_ceil_div(tiles, cores));

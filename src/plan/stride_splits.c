@@ -2,6 +2,7 @@
 #include "plan/stride_splits.h"
 #include "base/math.h"
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 _Static_assert((int)DV_MAX_OP_VARS == (int)DV_MAX_VARS, "one limit");
@@ -89,4 +90,35 @@ dv_status dv_plan_stride_splits(dv_stride_splits *out, const dv_plan *plan,
                      "%s: %s", op->name, why.at);
     dv_text_free(&why);
     return st;
+}
+
+static void stride_list_json(dv_json *j, const dv_stride_split *s, int n)
+{
+    dv_json_open_flat(j, NULL, '{');
+    for (int i = 0; i < n; i++) {
+        char stride[24];
+        snprintf(stride, sizeof stride, "%" PRId64, s[i].stride);
+        dv_json_int(j, stride, s[i].n);
+    }
+    dv_json_close(j);
+}
+
+void dv_stride_splits_json(dv_json *j, const dv_plan *plan, int32_t i)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    int64_t splits[DV_MAX_VARS];
+    dv_stride_splits s;
+    dv_text why = {0};
+    for (int v = 0; v < op->n_vars; v++)
+        splits[v] = dv_ceil_div(dv_var_len(op, v), plan->slices[i][v]);
+    if (dv_stride_splits_make(&s, plan->ops, op, splits, &why)) {
+        dv_json_open_flat(j, "op_it_space_splits", '[');
+        stride_list_json(j, s.output, s.n_output);
+        stride_list_json(j, s.reduction, s.n_reduction);
+        dv_json_close(j);
+    } else {
+        dv_json_null(j, "op_it_space_splits");
+        dv_json_text(j, "no_op_it_space_splits", &why);
+    }
+    dv_text_free(&why);
 }

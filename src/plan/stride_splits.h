@@ -3,6 +3,7 @@
 // variables do not outlive a pass. divvy's own plans are keyed by variable.
 #ifndef DV_STRIDE_SPLITS_H
 #define DV_STRIDE_SPLITS_H
+#include "base/json.h"
 #include "divvy/divide.h"
 #include "plan/plan.h"
 
@@ -14,4 +15,7 @@ int64_t dv_stride_key(const dv_program *p, const dv_op *op, int v,
 // have no unambiguous encoding, and appends the reason to `why`.
 int dv_stride_splits_make(dv_stride_splits *out, const dv_program *p,
                           const dv_op *op, const int64_t *splits, dv_text *why);
+// Prints the splits of op i as Torch-Spyre stores them, keyed by stride: those
+// of the result, then the others; or why they cannot be stored so.
+void dv_stride_splits_json(dv_json *j, const dv_plan *plan, int32_t i);
 #endif

@@ -118,7 +118,7 @@ while IFS= read -r line; do
     bad=1
 done <"$tmp/man"
 
-for doc in README.md ARCHITECTURE.md docs/arrays.md docs/cli.md docs/language.md docs/plan.md docs/report.md docs/invariants.md docs/decisions.md docs/differences.md; do
+for doc in README.md ARCHITECTURE.md docs/arrays.md docs/cli.md docs/language.md docs/plan.md docs/report.md docs/invariants.md docs/decisions.md docs/differences.md docs/superdsc.md; do
     command=
     : >"$tmp/want"
     while IFS= read -r line; do

@@ -248,7 +248,7 @@ done
 expect 0 '' "$divvy" run wait.plan --verify
 "$divvy" emit "$source/examples/softmax.dv" -t wormhole --as json -o soft 2>.err || complain 'softmax as json'
 for f in soft/*.json; do "$divvy" lint "$f" >.out || complain "lint: $f: $(head -3 .out)"; done
-expect 2 '--as takes c, openmp, tt-metalium, json, csv or object, not .cobol.' "$divvy" emit p.dv -t wormhole --as cobol -o out
+expect 2 '--as takes c, openmp, tt-metalium, json, csv, object or superdsc, not .cobol.' "$divvy" emit p.dv -t wormhole --as cobol -o out
 expect 2 'no group of the plan has a grid: .* --scratch off' "$divvy" emit "$source/examples/attention.dv" --set S=96 -t wormhole --as json -o out
 expect 0 '' "$divvy" emit "$source/examples/attention.dv" --set S=96 -t wormhole --scratch off --as json -o out
 expect 2 'computes on no tiles' "$divvy" emit p.dv -t spyre --as csv -o out
