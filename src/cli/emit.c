@@ -51,9 +51,9 @@ int cli_emit(const cli_command *c, int argc, char **argv)
         return cli_usage(c, "a file is needed");
     if (!dir)
         return cli_usage(c, "-o says which folder is written");
-    // The TT-Metalium kernels pass all tensors through main memory, one op
-    // after another, so no tensor may be resident (kept in scratchpads from op
-    // to op).
+    // TT-Metalium kernels exist for every division of ops if tensors pass
+    // through main memory, but only for equal shards if they are resident (kept
+    // in scratchpads from op to op), so residents must be asked for.
     if (as == 1 + DV_EMIT_TT_METALIUM && !a.options.scratch)
         a.default_scratch = DV_RESIDENTS_NONE;
     a.as_torch_spyre = as == 1 + DV_EMIT_SUPERDSC;

@@ -217,9 +217,10 @@ typedef struct emit_plane {
     int row, col;
 } emit_plane;
 
-// What is needed to emit the reader, compute and writer kernels of one group
-// (ops that share one tile space).
+// What is needed to emit the reader, compute and writer kernels of one op,
+// which is a group or one of several of it.
 typedef struct emit_kernel {
+    int id; // in names of files and of tables
     const dv_group_grid *g;
     const dv_op *op;
     emit_cores cores;
@@ -265,10 +266,9 @@ enum { // numbers of the circular buffers that are not operands
 };
 
 dv_status dv_emit_metal(emitter *e);
-// Finds out what a group (ops that share one tile space) computes, or fails
-// with the reason why it has no kernels (metal_match.c).
-dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
-                        emit_kernel *out);
+// Finds out what the op of a kernel computes on its grid, or fails with the
+// reason why it has no kernels (metal_match.c).
+dv_status dv_emit_match(const emitter *e, emit_kernel *k);
 int dv_expr_has_reduce(const dv_expr *e);
 // Returns the number of tile registers needed to compute e, in addition to
 // register 0, which holds the sum.
@@ -324,7 +324,7 @@ void dv_emit_block_writer(emitter *e, const emit_kernel *k);
 // result, that circular buffers are shards of. dv_emit_own_shards emits the
 // part of the reader for these operands, dv_emit_own_result the writer for such
 // a result.
-dv_status dv_emit_find_shards(emitter *e);
+dv_status dv_emit_find_shards(emitter *e, const emit_kernel *kernels);
 void dv_emit_match_shards(const emitter *e, emit_kernel *k);
 void dv_emit_own_shards(emitter *e, const emit_kernel *k);
 void dv_emit_own_result(emitter *e, const emit_kernel *k);

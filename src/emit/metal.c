@@ -13,6 +13,7 @@
 // requests them.
 #include "emit/emit.h"
 #include "base/math.h"
+#include "grid/shards.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,8 +84,8 @@ static void put_tile_loop(emitter *e, const emit_kernel *k, int first)
           "            tile(batch, m, n, get_arg_val<uint32_t>(%d + 4 * s), "
           "get_arg_val<uint32_t>(%d + 4 * s));\n"
           "        }\n    }\n",
-          first + 1, first + 2, first + 3, id, id, id, id, (int)g->group, id,
-          first + 4, first + 5);
+          first + 1, first + 2, first + 3, id, id, id, id, k->id, id, first + 4,
+          first + 5);
     } else {
         P("    const uint32_t start_id = get_arg_val<uint32_t>(%d), count = "
           "get_arg_val<uint32_t>(%d);\n"
@@ -95,7 +96,7 @@ static void put_tile_loop(emitter *e, const emit_kernel *k, int first)
           "            tile_at_%d(%s %% (Mt * Nt), &m, &n);\n"
           "            tile(batch, m, n, 0, steps);\n"
           "        }\n",
-          first, first + 1, id, id, id, id, (int)g->group, id);
+          first, first + 1, id, id, id, id, k->id, id);
     }
 }
 
@@ -104,7 +105,7 @@ static void put_decode(emitter *e, const emit_kernel *k)
     dv_order o = dv_grid_order(k->g);
     P("\n");
     if (!k->g->local_shard && !k->g->rect)
-        dv_emit_decode(&e->out, &o, (int)k->g->group, "uint32_t");
+        dv_emit_decode(&e->out, &o, k->id, "uint32_t");
 }
 
 // Emits the page number (one tile per page) of an operand for tile (batch, m,
@@ -358,7 +359,7 @@ static void put_writer(emitter *e, const emit_kernel *k)
 static dv_status emit_kernels(emitter *e, const emit_kernel *k)
 {
     char name[64];
-    int group = (int)k->g->group;
+    int group = k->id;
     put_reader(e, k);
     snprintf(name, sizeof name, "reader_%d.cpp", group);
     DV_TRY(dv_emit_file(e, name));
@@ -375,7 +376,7 @@ static dv_status match_all(emitter *e, emit_kernel *kernels, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
         emit_kernel *k = &kernels[i];
-        DV_TRY(dv_emit_match(e, &e->plan->grids[i], k));
+        DV_TRY(dv_emit_match(e, k));
         if (dv_emit_is_blocks(k))
             DV_TRY(dv_emit_size_blocks(e, k));
         if (k->cores.most_contributors > 150)
@@ -387,37 +388,80 @@ static dv_status match_all(emitter *e, emit_kernel *kernels, int32_t n)
     return DV_OK;
 }
 
-dv_status dv_emit_metal(emitter *e)
+static dv_status check_plan(const emitter *e)
 {
-    int32_t n = e->plan->n_grids;
-    if (!e->plan->target.tile_rows)
+    const dv_plan *plan = e->plan;
+    if (!plan->target.tile_rows)
         return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
                        "TT-Metalium kernels need a target that computes on "
                        "tiles, such as wormhole; %s does not",
-                       e->plan->target.name);
-    if (!n || n != e->plan->n_groups || e->p->n_repeats)
+                       plan->target.name);
+    if (!plan->n_groups || e->p->n_repeats)
         return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
-                       "kernels are for programs without repeat, all in tiles: "
-                       "%d of %d groups have a grid",
-                       (int)n, (int)e->plan->n_groups);
-    if (e->plan->target.tile_rows != 32 || e->plan->target.tile_cols != 32)
+                       "kernels are for programs without repeat");
+    if (plan->target.tile_rows != 32 || plan->target.tile_cols != 32)
         return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
                        "tiles of %" PRId64 "x%" PRId64
                        ": the machine's have 32x32",
-                       e->plan->target.tile_rows, e->plan->target.tile_cols);
-    for (int32_t i = 0; i < n; i++)
-        if (dv_emit_chunk(&e->plan->grids[i]))
+                       plan->target.tile_rows, plan->target.tile_cols);
+    for (int32_t i = 0; i < plan->n_grids; i++)
+        if (dv_emit_chunk(&plan->grids[i]))
             return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
                            "%s: the policy %s hands out tiles while cores run, "
                            "and emitted kernels get theirs at launch; --policy "
                            "static, rect and streamk do so",
-                           e->p->tensors[e->plan->grids[i].tensor].name,
-                           e->plan->grids[i].policy);
-    DV_TRY(dv_emit_find_shards(e));
+                           e->p->tensors[plan->grids[i].tensor].name,
+                           plan->grids[i].policy);
+    return DV_OK;
+}
+
+// Gets the grid of an op: that of its group if it is the group's last op, else
+// the shards that the group's deal gives the cores.
+static dv_status grid_of_op(emitter *e, int32_t group, int32_t i,
+                            const dv_group_grid **out)
+{
+    const dv_plan *plan = e->plan;
+    for (int32_t g = 0; g < plan->n_grids; g++)
+        if (plan->grids[g].group == group &&
+            i == plan->groups[group].end_op - 1) {
+            *out = &plan->grids[g];
+            return DV_OK;
+        }
+    dv_group_grid *made = DV_NEW(&e->arena, dv_group_grid, 1);
+    if (!made)
+        return dv_nomem(e->diag);
+    *out = made;
+    return dv_grid_of_op(made, plan, group, i, &e->arena, e->diag);
+}
+
+// Makes a kernel of every op; the ops of a group run one after another, as
+// programs of their own.
+static dv_status make_kernels(emitter *e, emit_kernel *kernels)
+{
+    for (int32_t g = 0; g < e->plan->n_groups; g++)
+        for (int32_t i = e->plan->groups[g].first_op;
+             i < e->plan->groups[g].end_op; i++) {
+            emit_kernel *k = &kernels[i];
+            if (e->p->ops[i].is_extern)
+                return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
+                               "%s has no kernel: it is opaque",
+                               e->p->ops[i].name);
+            *k = (emit_kernel){.id = i, .op = &e->p->ops[i]};
+            DV_TRY(grid_of_op(e, g, i, &k->g));
+        }
+    return dv_emit_find_shards(e, kernels);
+}
+
+dv_status dv_emit_metal(emitter *e)
+{
+    int32_t n = e->p->n_ops;
+    DV_TRY(check_plan(e));
     emit_kernel *kernels = dv_alloc((size_t)n * sizeof *kernels);
     dv_status st = kernels ? DV_OK : dv_nomem(e->diag);
     if (kernels)
         memset(kernels, 0, (size_t)n * sizeof *kernels);
+    if (st == DV_OK)
+        st = make_kernels(e, kernels);
     if (st == DV_OK)
         st = match_all(e, kernels, n);
     for (int32_t i = 0; i < n && st == DV_OK; i++)

@@ -201,7 +201,7 @@ static void put_rows(emitter *e, const emit_kernel *k)
     int64_t v[8 + 4 * EMIT_MAX_SEGMENTS + DV_GRID_MAX_ARGS];
     int n = row_of(k, &k->cores.at[0], v);
     put_names(e, k);
-    P("\nstatic const uint32_t rows_%d[][%d] = {\n", (int)k->g->group, n);
+    P("\nstatic const uint32_t rows_%d[][%d] = {\n", k->id, n);
     for (int32_t i = 0; i < k->cores.n; i++) {
         row_of(k, &k->cores.at[i], v);
         P("    {");
@@ -320,7 +320,7 @@ static void put_constants(emitter *e, const emit_kernel *k)
 static void put_kernel(emitter *e, const emit_kernel *k, const char *what,
                        int riscv)
 {
-    int group = (int)k->g->group, reads = what[0] == 'r';
+    int group = k->id, reads = what[0] == 'r';
     P("    std::vector<uint32_t> %s_args;\n", what);
     for (int i = 0; i < (reads ? k->n_in : 1); i++) {
         P("    TensorAccessorArgs(*");
@@ -390,7 +390,7 @@ static void put_roles(emitter *e, const emit_kernel *k)
 // the emitted table of cores.
 static void put_args(emitter *e, const emit_kernel *k)
 {
-    int blocks = dv_emit_is_blocks(k), group = (int)k->g->group;
+    int blocks = dv_emit_is_blocks(k), group = k->id;
     P("    for (const auto& row : rows_%d) {\n"
       "        const CoreCoord core{row[0], row[1]};\n"
       "        std::vector<uint32_t> in, out, work;\n",
@@ -481,7 +481,7 @@ static dv_status put_group(emitter *e, const emit_kernel *k)
       "cores,\n"
       "        ComputeConfig{.math_fidelity = tt_metal::MathFidelity::HiFi4, "
       ".fp32_dest_acc_en = true, .dst_full_sync_en = %s});\n",
-      (int)k->g->group, k->full_sync ? "true" : "false");
+      k->id, k->full_sync ? "true" : "false");
     put_args(e, k);
     P("    distributed::MeshWorkload workload;\n"
       "    workload.add_program(distributed::MeshCoordinateRange(device->shape("
@@ -493,12 +493,12 @@ static dv_status put_group(emitter *e, const emit_kernel *k)
 
 // Returns the size of the core grid that a device must have: up to the last
 // used column and row.
-static dv_core_grid used_grid(const dv_plan *plan)
+static dv_core_grid used_grid(const emit_kernel *kernels, int32_t n)
 {
     dv_core_grid used = {0, 0};
-    for (int32_t i = 0; i < plan->n_grids; i++)
-        for (int32_t k = 0; k < plan->grids[i].n_ranges; k++) {
-            const dv_tile_range *r = &plan->grids[i].ranges[k];
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t k = 0; k < kernels[i].g->n_ranges; k++) {
+            const dv_tile_range *r = &kernels[i].g->ranges[k];
             used.cols = dv_max_i64(used.cols, r->x + 1);
             used.rows = dv_max_i64(used.rows, r->y + 1);
         }
@@ -507,7 +507,7 @@ static dv_core_grid used_grid(const dv_plan *plan)
 
 dv_status dv_emit_host(emitter *e, const emit_kernel *kernels, int32_t n)
 {
-    dv_core_grid used = used_grid(e->plan);
+    dv_core_grid used = used_grid(kernels, n);
     put_head(e);
     put_layout(e);
     put_mask(e);

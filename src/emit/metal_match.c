@@ -391,12 +391,9 @@ static dv_status check_types(const emitter *e, const emit_kernel *k)
     return DV_OK;
 }
 
-dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
-                        emit_kernel *out)
+dv_status dv_emit_match(const emitter *e, emit_kernel *k)
 {
-    const dv_group *group = &e->plan->groups[g->group];
-    emit_kernel *k = out;
-    *k = (emit_kernel){.g = g, .op = &e->p->ops[group->first_op]};
+    const dv_group_grid *g = k->g;
     const dv_tensor *t = &e->p->tensors[g->tensor];
     const dv_op *op = k->op;
     // A kernel holds an order that is a list in the memory of its code.
@@ -405,9 +402,6 @@ dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
         NO("%s has no kernel: its order lists %" PRId64 " tiles, a kernel "
            "holds up to %d",
            op->name, g->mt * g->nt, (int)MOST_LISTED);
-    if (group->end_op - group->first_op != 1)
-        NO("%s has no kernel: its group has %d ops (--scratch off)", op->name,
-           (int)(group->end_op - group->first_op));
     if (dv_expr_has_index(op->body))
         NO("%s has no kernel: it uses the value of a variable", op->name);
     const char *lacks = dv_emit_device_lacks(op->body);

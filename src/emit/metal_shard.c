@@ -53,7 +53,26 @@ static dv_status take_note(emitter *e, int32_t tensor)
     return DV_OK;
 }
 
-dv_status dv_emit_find_shards(emitter *e)
+// Takes the shards in which an op leaves a resident tensor on its cores.
+static dv_status take_home(emitter *e, const emit_kernel *k)
+{
+    const dv_tensor *t = &e->p->tensors[k->g->tensor];
+    const dv_group_grid *g = k->g;
+    if (t->is_output || t->is_input || !g->local_shard ||
+        dv_home_of(e->plan, k->id, k->op->n_reads) < 0)
+        return DV_OK;
+    emit_shards *s = new_shards(e, t, g->sm, g->sn);
+    if (!s)
+        return dv_nomem(e->diag);
+    for (int32_t i = 0; i < g->n_ranges; i++) {
+        const dv_tile_range *r = &g->ranges[i];
+        s->cores[r->sy * g->gx + r->sx] = (dv_xy){(int32_t)r->x, (int32_t)r->y};
+    }
+    e->shards[g->tensor] = s;
+    return DV_OK;
+}
+
+dv_status dv_emit_find_shards(emitter *e, const emit_kernel *kernels)
 {
     size_t n = (size_t)e->p->n_tensors;
     e->shards = DV_NEW(&e->arena, const emit_shards *, n + 1);
@@ -78,6 +97,8 @@ dv_status dv_emit_find_shards(emitter *e)
                            "column",
                            t->name);
     }
+    for (int32_t i = 0; i < e->p->n_ops; i++)
+        DV_TRY(take_home(e, &kernels[i]));
     return DV_OK;
 }
 

@@ -101,13 +101,13 @@ static int uses_homes(const dv_plan *plan, const dv_group *group)
 }
 
 // Returns whether the group's deal (assignment of its tiles to cores) gives
-// every core at most one shard, a rectangle of the machine's tiles of the
+// every core at most one shard, a rectangle of the machine's tiles of op i's
 // result.
-static int find_shards(const dv_plan *plan, dv_group_grid *g, int var[2])
+static int find_shards(const dv_plan *plan, dv_group_grid *g, int32_t i,
+                       int var[2])
 {
     const dv_group *group = &plan->groups[g->group];
-    int32_t i = group->end_op - 1;
-    if (!uses_homes(plan, group) || g->batch != 1 ||
+    if (g->batch != 1 ||
         !shards_of(plan, i, 1, plan->target.tile_rows, &g->gy, &g->sm,
                    &var[0]) ||
         !shards_of(plan, i, 0, plan->target.tile_cols, &g->gx, &g->sn,
@@ -120,22 +120,22 @@ static int find_shards(const dv_plan *plan, dv_group_grid *g, int var[2])
     return 1;
 }
 
-static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
-                              dv_diag *diag)
+static dv_status place_shards(const dv_plan *plan, dv_group_grid *g, int32_t i,
+                              const int var[2], dv_arena *arena, dv_diag *diag)
 {
     const dv_group *group = &plan->groups[g->group];
     g->local_shard = 1;
     g->list = NULL;
     g->order = "row_major";
     g->policy = "static";
-    g->ranges = DV_NEW(&plan->arena, dv_tile_range, group->n_deals);
+    g->ranges = DV_NEW(arena, dv_tile_range, group->n_deals);
     if (!g->ranges)
         return dv_nomem(diag);
     for (int32_t d = 0; d < group->n_deals; d++) {
         dv_tile t;
         if (!group->deals[d].n_tiles)
             continue;
-        dv_plan_tile(&t, plan, group->end_op - 1, group->deals[d].first_tile);
+        dv_plan_tile(&t, plan, i, group->deals[d].first_tile);
         dv_tile_range *r = &g->ranges[g->n_ranges++];
         *r = (dv_tile_range){
             .k1 = g->kt,
@@ -238,10 +238,7 @@ static dv_status deal_tiles(const dv_plan_options *options, dv_plan *plan,
     return ok ? DV_OK : dv_nomem(diag);
 }
 
-// Sets the number of tiles of a group's result, and finds its list in an order
-// of one's own.
-static dv_status count_tiles(const dv_plan_options *options, dv_plan *plan,
-                             dv_group_grid *g, dv_diag *diag)
+static void count_rows(const dv_plan *plan, dv_group_grid *g)
 {
     const dv_tensor *t = &plan->ops->tensors[g->tensor];
     int n = t->n_dims;
@@ -252,6 +249,14 @@ static dv_status count_tiles(const dv_plan_options *options, dv_plan *plan,
         g->batch *= t->shape[d];
     g->mt = n > 1 ? dv_ceil_div(t->shape[n - 2], plan->target.tile_rows) : 1;
     g->nt = n > 0 ? dv_ceil_div(t->shape[n - 1], plan->target.tile_cols) : 1;
+}
+
+// Sets the number of tiles of a group's result, and finds its list in an order
+// of one's own.
+static dv_status count_tiles(const dv_plan_options *options, dv_plan *plan,
+                             dv_group_grid *g, dv_diag *diag)
+{
+    count_rows(plan, g);
     if (!dv_order_is_list(options->order))
         return DV_OK;
     return dv_order_list_find(&g->list, options->order, g->mt, g->nt,
@@ -270,11 +275,38 @@ static dv_status grid_group(const dv_plan_options *options, dv_plan *plan,
     if (g->kt == 0)
         return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
                        "the depth of %s has more than 64 bits", t->name);
-    if (find_shards(plan, g, var))
-        return place_shards(plan, g, var, diag);
+    int32_t last = plan->groups[g->group].end_op - 1;
+    if (uses_homes(plan, &plan->groups[g->group]) &&
+        find_shards(plan, g, last, var))
+        return place_shards(plan, g, last, var, &plan->arena, diag);
     g->gy = g->gx = g->sm = g->sn = 0;
     *none = uses_homes(plan, &plan->groups[g->group]);
     return *none ? DV_OK : deal_tiles(options, plan, g, diag);
+}
+
+dv_status dv_grid_of_op(dv_group_grid *out, const dv_plan *plan, int32_t group,
+                        int32_t i, dv_arena *arena, dv_diag *diag)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    int var[2], whole = 1;
+    *out = (dv_group_grid){.group = group, .tensor = op->write.tensor};
+    count_rows(plan, out);
+    out->kt = depth_of(plan, op);
+    for (int v = 0; v < op->n_vars; v++)
+        whole = whole && (!op->vars[v].reduce ||
+                          plan->slices[i][v] >= dv_var_len(op, v));
+    if (!whole)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "%s has no kernel on shards: several cores compute "
+                       "parts of one sum (--scratch off, or a plan with pins)",
+                       op->name);
+    if (!out->kt || !find_shards(plan, out, i, var))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "%s has no kernel on shards: cores do not have one part "
+                       "each, of equal size and in whole tiles (--scratch off, "
+                       "or a plan with pins)",
+                       op->name);
+    return place_shards(plan, out, i, var, arena, diag);
 }
 
 // Warns if policy rect uses fewer cores than it could, because it needs a

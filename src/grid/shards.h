@@ -23,6 +23,10 @@ void dv_noted_core(const dv_noted_shards *s, int64_t sy, int64_t sx, int64_t *x,
                    int64_t *y);
 dv_status dv_grid_place_noted(dv_plan *plan, dv_group_grid *g,
                               const dv_noted_shards *s, dv_diag *diag);
+// Gets the shards of op i's result, in a group whose deal gives each core one,
+// in `arena`; fails with the reason why there are none.
+dv_status dv_grid_of_op(dv_group_grid *out, const dv_plan *plan, int32_t group,
+                        int32_t i, dv_arena *arena, dv_diag *diag);
 // Fails if the options' policy or order contradict shards.
 dv_status dv_grid_check_words(const dv_plan *plan, const dv_noted_shards *s,
                               const dv_plan_options *options, dv_diag *diag);

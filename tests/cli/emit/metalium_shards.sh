@@ -56,6 +56,29 @@ kernels 'rows of shards' 8x8 same 'x' -t wormhole
 has 'cb_push_back(0, 6)' reader_0.cpp
 has 'cb_push_back(0, 6)' reader_1.cpp
 
+# Intermediates that stay on cores: a group of three ops, and a product of what
+# other cores have.
+printf 'input x: f32[512, 96]\nt[m,n] = relu(x[m,n]) - 1\ns[m] = max[n] t[m,n]\ny[m,n] = t[m,n] * s[m]\noutput y\n' >p.dv
+"$divvy" plan p.dv -t wormhole --pin t:m=16 --pin t:n=1 --pin s:m=16 --pin s:n=1 --pin y:m=16 --pin y:n=1 >p.plan
+grep -q 'group ops 0..3 tiles 16' p.plan || complain 'no group of three ops'
+whole x 512,96 1
+kernels 'a group on its cores' 8x8 same 'x'
+rm p.plan
+has 'cb_wait_front(16, 3)' writer_0.cpp
+has 'cb_push_back(0, 3)' reader_1.cpp
+has 'cb_wait_front(16, 1)' writer_1.cpp
+has 'noc_async_write_page' writer_2.cpp
+grep -c 'BufferType::L1' p$n/host.cpp | grep -q '^2$' || complain 'not two intermediates on cores'
+printf 'input a: f32[256, 64]\ninput b: f32[64, 512]\ninput c: f32[512, 512]\nh[m,n] = relu(sum[k] a[m,k] * b[k,n])\ny[m,n] = sum[k] h[m,k] * c[k,n]\noutput y\n' >p.dv
+whole a 256,64 8
+whole b 64,512 9
+whole c 512,512 1
+"$divvy" plan p.dv -t wormhole --pin h:m=4 --pin h:n=16 --pin y:m=4 --pin y:n=16 >p.plan
+kernels 'a product of shards on other cores' 8x8 same 'a b c'
+rm p.plan
+has 'cb_wait_front(16, 2)' writer_0.cpp
+has 'noc_async_read_page(.*in0' reader_1.cpp
+
 # -- What has no kernel
 wrong() {
     printf "$1" >p.dv
@@ -63,6 +86,13 @@ wrong() {
 }
 wrong 'input a: f32[128, 128] @ dram(sharded 64x64 cols)\ny[m,n] = a[m,n] + 1\noutput y\n' 'those of a are counted column by column' 2
 wrong 'input a: f32[2048, 5632] @ l1(sharded 256x704 on 8x8 rows)\ninput b: f32[2048, 5888] @ l1(sharded 256x736 on 8x8 rows)\ninput c: f32[2048]\ninput d: f32[5632]\ny[m,n] = a[m,n] + c[m] * d[n]\nz[m,n] = b[m,n] + 1\noutput y, z\n' 'circular buffers take .* together more than' 1
+
+printf 'input x: f32[256, 256]\nt[m,n] = exp(x[m,n])\ns[m] = sum[n] t[m,n]\ny[m,n] = t[m,n] / s[m]\noutput y\n' >p.dv
+"$divvy" plan p.dv -t wormhole --pin t:m=8 --pin t:n=8 --pin s:m=8 --pin s:n=8 >p.plan
+expect 2 's has no kernel on shards: several cores compute parts of one sum' "$divvy" emit p.plan --as tt-metalium -o none
+"$divvy" plan p.dv -t wormhole --pin t:m=3 --pin t:n=1 --pin s:m=3 --pin s:n=1 --pin y:m=3 --pin y:n=1 >p.plan
+expect 2 't has no kernel on shards: cores do not have one part each' "$divvy" emit p.plan --as tt-metalium -o none
+rm p.plan
 
 build_and_run
 finish
