@@ -87,7 +87,11 @@ static void test_settle(void)
     expect(dv_comm_agree_status(c, st, mine, all) == DV_E_FILE,
            "the same status");
     char want[64];
-    snprintf(want, sizeof want, "rank %d: no such thing as 42", size - 1);
+    // The only rank of a team is not named.
+    if (size == 1)
+        snprintf(want, sizeof want, "no such thing as 42");
+    else
+        snprintf(want, sizeof want, "rank %d: no such thing as 42", size - 1);
     expect(strstr(dv_diag_text(all), want) != NULL, "the same words");
     dv_diag_destroy(all);
     all = dv_diag_create();
