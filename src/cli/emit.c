@@ -56,6 +56,9 @@ int cli_emit(const cli_command *c, int argc, char **argv)
     // in scratchpads from op to op), so residents must be asked for.
     if (as == 1 + DV_EMIT_TT_METALIUM && !a.options.scratch)
         a.default_scratch = DV_RESIDENTS_NONE;
+    // An object has no queue from which threads could take tiles.
+    if (as == 1 + DV_EMIT_OBJECT)
+        a.default_policy = "static";
     a.as_torch_spyre = as == 1 + DV_EMIT_SUPERDSC;
     dv_diag *diag = dv_diag_create();
     cli_loaded l = {0};

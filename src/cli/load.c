@@ -277,6 +277,8 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
         }
         if (!options->scratch)
             options->scratch = args->default_scratch;
+        if (!options->policy)
+            options->policy = args->default_policy;
         if (st == DV_OK)
             st = cli_apply_environment(out->target, options, diag);
         if (st == DV_OK)

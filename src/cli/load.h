@@ -12,6 +12,7 @@ typedef struct cli_plan_args {
     // The value of --scratch (which tensors are resident in scratchpads) for
     // programs if the option is not given.
     dv_residents default_scratch;
+    const char *default_policy; // NULL: that of the planner
     // 1: programs are planned as Torch-Spyre does: slices of one length, and no
     // op reads another core's scratchpad while it runs.
     int as_torch_spyre;

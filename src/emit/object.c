@@ -360,7 +360,8 @@ static int run_command(char **words)
 
 dv_status dv_emit_compile(const emitter *e)
 {
-    static char flags[][12] = {"-O1", "-fno-lto", "-fPIC", "-c", "-o"};
+    static char flags[][24] = {"-O1",   "-fno-lto", "-fno-stack-protector",
+                               "-fPIC", "-c",       "-o"};
     enum { N_FLAGS = sizeof flags / sizeof *flags };
     char name[MOST_NAME], *words[MOST_WORDS + N_FLAGS + 3];
     const char *given = getenv("CC"), *cc = given && *given ? given : "cc";

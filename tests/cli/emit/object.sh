@@ -91,7 +91,7 @@ object() {
     run=$4
     shift 4
     rm -rf out_1
-    CC=$cc expect 0 '' "$divvy" emit p.dv -t "$target" --as object --policy static $cores -o out_1/
+    CC=$cc expect 0 '' "$divvy" emit p.dv -t "$target" --as object $cores -o out_1/
     $cc -std=c11 -Wall -Wextra -Werror -I out_1 '-DHEADER="out_1.h"' -DBYTES=out_1_memory_bytes -DPHASES=out_1_phases \
         -DCORES=out_1_cores -DRUN=out_1_run -DSTEP=out_1_step main.c out_1/out_1.o -o prog 2>.err || complain "$what does not link"
     [ -z "$run" ] && nm out_1/out_1.o | grep ' U ' | grep -qv 'memcpy\|GLOBAL_OFFSET' && complain "$what needs other libraries"
@@ -134,7 +134,9 @@ printf 'input u: f32[40, 64]\ninput v: f32[40, 64]\nrepeat 30 {\n    v[i,j] <- u
 whole u 40,64 5
 whole v 40,64 6
 "$divvy" run p.dv --in u=u.npy --in v=v.npy --out u=want_u.npy >/dev/null 2>.err || complain 'divvy run fails'
+cores='--cores 2'
 both 'a repeat' u.npy=want_u.npy v.npy
+cores=
 grep -q 'part_12' out_1/out_1.c && complain 'phases of a repeat occur more than once'
 
 # -- Softmax and narrow types: the bits of the same kernels
