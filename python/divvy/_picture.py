@@ -115,13 +115,18 @@ def _scratch(plan):
     )
 
 
+def count_of(items, word):
+    """Return "1 op", "2 ops"."""
+    return f"{len(items)} {word}" + ("" if len(items) == 1 else "s")
+
+
 def html_of(plan):
     flops, size = work(plan)
     us = plan.get("price", {}).get("us")
     predicted = f", predicted {us:.4g} us" if us is not None else ""
     return (
-        f"<div><p><b>Plan for {escape(plan['target'])}</b>: {len(plan['ops'])} ops in "
-        f"{len(plan['groups'])} groups on {plan['cores']} cores{predicted}; "
+        f"<div><p><b>Plan for {escape(plan['target'])}</b>: {count_of(plan['ops'], 'op')} in "
+        f"{count_of(plan['groups'], 'group')} on {plan['cores']} cores{predicted}; "
         f"{flops:.4g} operations, {_bytes(size)} of operands; check: "
         f"{escape(str(plan['check']))}</p>{_groups(plan)}{_scratch(plan)}</div>"
     )

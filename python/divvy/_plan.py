@@ -258,8 +258,9 @@ class Plan:
 
     def __repr__(self):
         plan = self.json()
-        n, groups = len(plan["ops"]), len(plan["groups"])
-        return f"<divvy.Plan for {plan['target']}: {n} ops in {groups} groups>"
+        ops = _picture.count_of(plan["ops"], "op")
+        groups = _picture.count_of(plan["groups"], "group")
+        return f"<divvy.Plan for {plan['target']}: {ops} in {groups}>"
 
     def _repr_html_(self):
         return _picture.html_of(self.json())

@@ -31,7 +31,7 @@ def test_plan(plan):
     assert plan.target == "spyre" and plan.json()["cores"] == 8
     assert sum(len(g["ops"]) for g in plan.groups) == len(plan.json()["ops"])
     assert max(c["core"] for g in plan.groups for c in g["cores"]) < 8
-    assert repr(plan) == "<divvy.Plan for spyre: 5 ops in 1 groups>"
+    assert repr(plan) == "<divvy.Plan for spyre: 5 ops in 1 group>"
 
 
 def test_text(plan, tmp_path):

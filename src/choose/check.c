@@ -2,6 +2,7 @@
 #include "base/diag.h"
 #include "base/math.h"
 #include "base/mem.h"
+#include "base/plural.h"
 #include "divvy/choose.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -58,9 +59,10 @@ dv_status dv_choose_check(const dv_choose_problem *problem,
     const dv_choose_problem *p = problem;
     int64_t sum = 0;
     if (n_strategies != p->n_nodes)
-        return dv_fail(diag, DV_E_CHECK, DV_NOWHERE,
-                       "%zu strategies for %zu nodes", n_strategies,
-                       p->n_nodes);
+        return dv_fail(diag, DV_E_CHECK, DV_NOWHERE, "%zu %s for %zu node%s",
+                       n_strategies,
+                       DV_PLURAL(n_strategies, "strategy", "strategies"),
+                       p->n_nodes, DV_PLURAL(p->n_nodes, "", "s"));
     for (size_t v = 0; v < p->n_nodes; v++) {
         int32_t s = strategies[v];
         if (s < 0 || s >= p->nodes[v].n_strategies)

@@ -1,6 +1,7 @@
 // divvy bench: times runs of a program and compares them with the machine's
 // measured peak and copy bandwidth.
 #include "cli/bench.h"
+#include "base/plural.h"
 #include "cli/run.h"
 #include "exec/exec.h"
 #include <inttypes.h>
@@ -299,17 +300,19 @@ static void report_text(const job *j)
     const dv_plan *plan = own ? own->plan : j->l.plan;
     printf("%s on %s: %d op%s in %d group%s%s, executor %s, ", j->p->src.name,
            plan->target.name, (int)plan->ops->n_ops,
-           plan->ops->n_ops == 1 ? "" : "s", (int)plan->n_groups,
-           plan->n_groups == 1 ? "" : "s", own ? " on a rank" : "",
+           DV_PLURAL(plan->ops->n_ops, "", "s"), (int)plan->n_groups,
+           DV_PLURAL(plan->n_groups, "", "s"), own ? " on a rank" : "",
            j->executor);
     if (j->ranks)
-        printf("%" PRId64 " rank%s, ", j->n_ranks, j->n_ranks == 1 ? "" : "s");
-    printf("%" PRId64 " thread%s%s\n", j->threads, j->threads == 1 ? "" : "s",
-           j->ranks ? " each" : "");
-    printf("  median %.4g s of %" PRId64 " runs%s; fastest %.4g, middle half "
+        printf("%" PRId64 " rank%s, ", j->n_ranks,
+               DV_PLURAL(j->n_ranks, "", "s"));
+    printf("%" PRId64 " thread%s%s\n", j->threads,
+           DV_PLURAL(j->threads, "", "s"), j->ranks ? " each" : "");
+    printf("  median %.4g s of %" PRId64 " run%s%s; fastest %.4g, middle half "
            "%.4g to %.4g\n",
-           s, j->n_runs, j->ranks ? " (the slowest rank's)" : "", j->seconds[0],
-           at(j, 0.25), at(j, 0.75));
+           s, j->n_runs, DV_PLURAL(j->n_runs, "", "s"),
+           j->ranks ? " (the slowest rank's)" : "", j->seconds[0], at(j, 0.25),
+           at(j, 0.75));
     if (j->ranks)
         cli_bench_team_text(j);
     printf("  %.4g GFLOP/s", gflops);

@@ -6,6 +6,7 @@
 //
 // The compute time of a rank is its total time minus the time in exchanges.
 #define _POSIX_C_SOURCE 200809L // for sysconf
+#include "base/plural.h"
 #include "cli/bench.h"
 #include "cli/run.h"
 #include "darray/darray.h"
@@ -325,8 +326,9 @@ void cli_bench_team_text(const cli_bench_job *j)
     who = most(j, 1, &middle);
     sent(j, &bytes, &messages);
     printf("  exchange %.4g s on rank %" PRId64 ", the slowest; %.4g s at the "
-           "median of ranks; %" PRId64 " bytes in %" PRId64 " messages\n",
-           j->ranks[who].exchange_s, who, middle, bytes, messages);
+           "median of ranks; %" PRId64 " bytes in %" PRId64 " message%s\n",
+           j->ranks[who].exchange_s, who, middle, bytes, messages,
+           DV_PLURAL(messages, "", "s"));
 }
 
 void cli_bench_team_json(const cli_bench_job *j, dv_json *w)

@@ -1,5 +1,6 @@
 // divvy check: parses and verifies a program, and prints its ops with their
 // iteration spaces.
+#include "base/plural.h"
 #include "cli/load.h"
 #include "ir/program.h"
 #include <inttypes.h>
@@ -41,8 +42,8 @@ static char *text_of(const dv_program *p)
     for (int i = 0; i < p->n_ops; i++)
         op_line(&out, p, &p->ops[i]);
     dv_put(&out, "%s: ok, %d tensor%s, %d op%s\n", p->src.name,
-           (int)p->n_tensors, p->n_tensors == 1 ? "" : "s", (int)p->n_ops,
-           p->n_ops == 1 ? "" : "s");
+           (int)p->n_tensors, DV_PLURAL(p->n_tensors, "", "s"), (int)p->n_ops,
+           DV_PLURAL(p->n_ops, "", "s"));
     return dv_text_take(&out);
 }
 

@@ -1,4 +1,5 @@
 // divvy choose: chooses one strategy for each node of a graph.
+#include "base/plural.h"
 #include "choose/read.h"
 #include "cli/cli.h"
 #include <inttypes.h>
@@ -38,8 +39,9 @@ static char *as_text(const args *a, const dv_choose_problem *p,
                      const dv_choose_result *r, times t)
 {
     dv_text out = {0};
-    dv_put(&out, "# %s: %zu nodes, %zu edges\n", a->file, p->n_nodes,
-           p->n_edges);
+    dv_put(&out, "# %s: %zu node%s, %zu edge%s\n", a->file, p->n_nodes,
+           DV_PLURAL(p->n_nodes, "", "s"), p->n_edges,
+           DV_PLURAL(p->n_edges, "", "s"));
     dv_put(&out, "# cost %" PRId64, r->cost);
     if (r->optimal)
         dv_put(&out, ", the least");
@@ -50,7 +52,7 @@ static char *as_text(const args *a, const dv_choose_problem *p,
                r->bound, r->bound ? 100 * r->gap / (1 - r->gap) : INFINITY);
     dv_put(&out,
            "; %" PRId64 " %s of the search, ran in %.2g s, read in %.2g s\n",
-           r->nodes, r->nodes == 1 ? "node" : "nodes", t.solve_s, t.read_s);
+           r->nodes, DV_PLURAL(r->nodes, "node", "nodes"), t.solve_s, t.read_s);
     return dv_text_take(&out);
 }
 

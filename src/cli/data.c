@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/math.h"
 #include "base/npy.h"
+#include "base/plural.h"
 #include "cli/load.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -196,15 +197,15 @@ static void put_samples(const dv_verdict *v)
     printf("; sampled %" PRId64 " of %" PRId64 " tile%s with %" PRId64
            " element%s from their operands, and %" PRId64
            " element%s of outputs from the inputs",
-           v->n_sampled_tiles, v->n_tiles, v->n_tiles == 1 ? "" : "s",
-           v->n_from_operands, v->n_from_operands == 1 ? "" : "s",
-           v->n_from_inputs, v->n_from_inputs == 1 ? "" : "s");
+           v->n_sampled_tiles, v->n_tiles, DV_PLURAL(v->n_tiles, "", "s"),
+           v->n_from_operands, DV_PLURAL(v->n_from_operands, "", "s"),
+           v->n_from_inputs, DV_PLURAL(v->n_from_inputs, "", "s"));
     for (int32_t i = 0; i < v->n_missed && i < MOST_NAMES; i++) {
         const dv_missed *m = &v->missed[i];
         printf("%s", i ? ", " : "; not sampled: ");
         if (m->n_tiles)
             printf("%" PRId64 " tile%s of %s (%s)", m->n_tiles,
-                   m->n_tiles == 1 ? "" : "s", m->tensor, m->why);
+                   DV_PLURAL(m->n_tiles, "", "s"), m->tensor, m->why);
         else
             printf("%s from the inputs (%s)", m->tensor, m->why);
     }
@@ -224,7 +225,7 @@ void cli_verdict_text(const dv_verdict *v)
     if (v->n_unknown)
         printf(", %" PRId64 " element%s undecided: rounding errors alone may "
                "be larger than an eighth of the largest value",
-               v->n_unknown, v->n_unknown == 1 ? "" : "s");
+               v->n_unknown, DV_PLURAL(v->n_unknown, "", "s"));
     if (v->of &&
         (v->n_unknown || (v->residual > 0 && v->threshold * LOOSE > v->size)))
         printf("; %s is at most %.3g off, its values reach %.3g", v->of, v->off,

@@ -5,6 +5,7 @@
 // parameter is KEY=VALUE. Nearly every value is a table of numbers: 1,2;3,4 has
 // two lists of two numbers.
 #include "base/math.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "dist/dist.h"
 #include "dist/value.h"
@@ -197,7 +198,8 @@ static dv_status shape(call *c, const char *key)
     int64_t product = 1;
     DV_TRY(read_table(c, key, ONE, ANY, 0, INT64_MAX));
     MUST(c->t->n <= DV_MAX_DIMS, LIMIT,
-         "%s has %d dims, at most %d are possible", key, c->t->n, DV_MAX_DIMS);
+         "%s has %d dim%s, at most %d are possible", key, c->t->n,
+         DV_PLURAL(c->t->n, "", "s"), DV_MAX_DIMS);
     for (int i = 0; i < c->t->n; i++)
         MUST(dv_mul_i64(&product, product, dv_max_i64(c->t->v[i], 1)) &&
                  product <= most,
@@ -215,9 +217,10 @@ static dv_status grid(call *c, const char *key, int log2_ranks)
     DV_TRY(read_table(c, key, ONE, ANY, 1, INT64_MAX));
     d->n_axes = c->t->n;
     MUST(d->n_axes <= DV_MAX_AXES && d->n_axes <= d->n_dims, USAGE,
-         "%s has %d axes; the shape has %d dims, and at most %d axes are "
+         "%s has %d %s; the shape has %d dim%s, and at most %d axes are "
          "possible",
-         key, d->n_axes, d->n_dims, DV_MAX_AXES);
+         key, d->n_axes, DV_PLURAL(d->n_axes, "axis", "axes"), d->n_dims,
+         DV_PLURAL(d->n_dims, "", "s"), DV_MAX_AXES);
     for (int i = 0; i < d->n_dims; i++)
         d->axis[i] = i < d->n_axes ? i : -1;
     for (int a = 0; a < d->n_axes; a++) {
@@ -316,7 +319,8 @@ static dv_slice dim_slice(call *c, int i)
 static dv_status check_dim_slices(call *c, int target)
 {
     MUST(c->t->n >= 1 && c->t->n <= DV_MAX_DIMS, LIMIT,
-         "%d dims; 1 to %d are possible", c->t->n, DV_MAX_DIMS);
+         "%d dim%s; 1 to %d are possible", c->t->n, DV_PLURAL(c->t->n, "", "s"),
+         DV_MAX_DIMS);
     for (int i = 0; i < c->t->n; i++) {
         dv_slice s = dim_slice(c, i);
         if (target)

@@ -2,6 +2,7 @@
 // sizes; shows the contraction order and the program, or runs it.
 #include "base/math.h"
 #include "base/npy.h"
+#include "base/plural.h"
 #include "cli/load.h"
 #include "einsum/einsum.h"
 #include "exec/exec.h"
@@ -454,11 +455,13 @@ static int report_text(const job *j)
     const dv_einsum_core *core = dv_einsum_core_of(j->exec);
     printf("%s on %s: %d step%s, %.4g flop, plan checked, ran in %.3g s",
            core->f.src.text, j->target->name, (int)core->path.n_steps,
-           core->path.n_steps == 1 ? "" : "s", core->path.flops, j->seconds);
+           DV_PLURAL(core->path.n_steps, "", "s"), core->path.flops,
+           j->seconds);
     report_made_up(j);
     printf("\n");
     if (j->time)
-        printf("  median of %d runs, %.4g GFLOP/s\n", j->n_runs,
+        printf("  median of %d run%s, %.4g GFLOP/s\n", j->n_runs,
+               DV_PLURAL(j->n_runs, "", "s"),
                core->path.flops / j->seconds / 1e9);
     cli_result_text(&j->y, j->result_data);
     if (j->verify)

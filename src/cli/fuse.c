@@ -2,6 +2,7 @@
 // products and pointwise ops, read from a JSON file of the MLSys 2026 contest.
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "fuse/contest.h"
 #include <inttypes.h>
@@ -64,13 +65,13 @@ static char *as_text(const job *j)
         dv_text_free(&kept);
     }
     dv_put(&out,
-           "%s: %zu ops in %zu %s, total %.1f, bound %.1f: at most %.2g%% "
+           "%s: %zu op%s in %zu %s, total %.1f, bound %.1f: at most %.2g%% "
            "above the least; %" PRId64
-           " steps, ran in %.2g s, read in %.2g s\n",
-           j->file, j->problem.n_ops, s->n_entries,
-           s->n_entries == 1 ? "entry" : "entries", s->total, s->bound,
-           s->bound > 0 ? 100 * (s->total / s->bound - 1) : 0, s->steps,
-           j->solve_s, j->read_s);
+           " step%s, ran in %.2g s, read in %.2g s\n",
+           j->file, j->problem.n_ops, DV_PLURAL(j->problem.n_ops, "", "s"),
+           s->n_entries, DV_PLURAL(s->n_entries, "entry", "entries"), s->total,
+           s->bound, s->bound > 0 ? 100 * (s->total / s->bound - 1) : 0,
+           s->steps, DV_PLURAL(s->steps, "", "s"), j->solve_s, j->read_s);
     return dv_text_take(&out);
 }
 

@@ -1,5 +1,6 @@
 // divvy lint: reports defects in an assignment of tiles to cores.
 #include "base/file.h"
+#include "base/plural.h"
 #include "divvy/grid.h"
 #include "cli/cli.h"
 #include <inttypes.h>
@@ -52,8 +53,8 @@ static int lint_file(const char *file, const dv_target *target,
     if (json)
         code = cli_put(as_json(file, report, n), "-", diag);
     else if (n)
-        printf("%s%" PRId64 " defect%s in %s\n", report, n, n == 1 ? "" : "s",
-               file);
+        printf("%s%" PRId64 " defect%s in %s\n", report, n,
+               DV_PLURAL(n, "", "s"), file);
     else
         printf("%s%s: no defects\n", report, file);
     dv_free(report);

@@ -1,6 +1,7 @@
 // divvy nest: reads a loop nest from its text or derives it from an op of a
 // program; runs passes over it, checks its rules and runs it.
 #include "base/file.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/load.h"
 #include "cli/nest_run.h"
@@ -235,15 +236,16 @@ static char *as_text(const job *j)
         explain(j, &out);
     if (j->a.run)
         dv_put(&out,
-               "# out: %" PRId64 " elements, sum %.9g  hash %016" PRIx64
+               "# out: %" PRId64 " element%s, sum %.9g  hash %016" PRIx64
                ", ran in %.2g s\n",
-               j->r.n_out, j->r.sum, j->r.hash, j->r.seconds);
+               j->r.n_out, DV_PLURAL(j->r.n_out, "", "s"), j->r.sum, j->r.hash,
+               j->r.seconds);
     if (j->a.time)
         dv_put(&out, "# %s: %.4g s, %.1f GFLOP/s\n", j->r.engine, j->r.seconds,
                cli_nest_gflops(&j->nest, j->r.seconds));
     if (j->a.verify && j->r.n_checked)
-        dv_put(&out, "# %" PRId64 " elements as the oracle has them\n",
-               j->r.n_checked);
+        dv_put(&out, "# %" PRId64 " element%s as the oracle has them\n",
+               j->r.n_checked, DV_PLURAL(j->r.n_checked, "", "s"));
     else if (j->a.verify)
         dv_put(&out, "# run by the oracle: there is nothing to compare\n");
     dv_put(&out, "%s", "");

@@ -1,6 +1,7 @@
 // divvy place: assigns addresses to the buffers of a CSV table.
 #define _POSIX_C_SOURCE 200809L // for isatty
 #include "base/file.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/picture.h"
 #include "place/csv.h"
@@ -208,8 +209,9 @@ static char *as_text(const job *j)
     dv_text out = {0};
     const dv_placement *p = j->p;
     int64_t capacity = j->a.options.capacity_bytes;
-    dv_put(&out, "%s: %" PRId64 " of %zu buffers placed", j->a.file,
-           (int64_t)p->n_buffers - j->n_out, p->n_buffers);
+    dv_put(&out, "%s: %" PRId64 " of %zu buffer%s placed", j->a.file,
+           (int64_t)p->n_buffers - j->n_out, p->n_buffers,
+           DV_PLURAL(p->n_buffers, "", "s"));
     if (j->a.minimize && j->proven == capacity)
         dv_put(&out, " in %" PRId64 " bytes, the least", capacity);
     else if (j->a.minimize)
@@ -220,8 +222,8 @@ static char *as_text(const job *j)
     else
         dv_put(&out, ", %" PRId64 " of %" PRId64 " bytes%s used", p->peak_bytes,
                capacity, j->from_name ? " (as its name says)" : "");
-    dv_put(&out, "; %s, %" PRId64 " steps, ran in %.2g s\n", p->solver,
-           p->steps, j->seconds);
+    dv_put(&out, "; %s, %" PRId64 " step%s, ran in %.2g s\n", p->solver,
+           p->steps, DV_PLURAL(p->steps, "", "s"), j->seconds);
     if (j->n_out) {
         dv_put(&out,
                "  kept a weight of %" PRId64 ", at most %" PRId64

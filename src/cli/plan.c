@@ -1,6 +1,7 @@
 // divvy plan: makes, checks and prints a plan; it also continues with a printed
 // plan.
 #include "base/math.h"
+#include "base/plural.h"
 #include "cli/report.h"
 #include "exec/exec.h"
 #include "ir/views.h"
@@ -72,14 +73,14 @@ static char *text_of(const dv_plan *plan, int checked, int one_rank)
         dv_put(&out,
                "# check: ok. %d op%s, %d class%s of ranks; every element is "
                "written once, every read finds its writer\n",
-               (int)plan->ops->n_ops, plan->ops->n_ops == 1 ? "" : "s",
-               (int)plan->n_classes, plan->n_classes == 1 ? "" : "es");
+               (int)plan->ops->n_ops, DV_PLURAL(plan->ops->n_ops, "", "s"),
+               (int)plan->n_classes, DV_PLURAL(plan->n_classes, "", "es"));
     else if (checked)
         dv_put(&out,
                "# check: ok. %d op%s in %d group%s; every element is written "
                "once, every read finds its writer\n",
-               (int)plan->ops->n_ops, plan->ops->n_ops == 1 ? "" : "s",
-               (int)plan->n_groups, plan->n_groups == 1 ? "" : "s");
+               (int)plan->ops->n_ops, DV_PLURAL(plan->ops->n_ops, "", "s"),
+               (int)plan->n_groups, DV_PLURAL(plan->n_groups, "", "s"));
     return dv_text_take(&out);
 }
 
@@ -251,9 +252,9 @@ static void put_loops(dv_text *out, const dv_plan *plan, int32_t i)
         const dv_tile_schedule *t = &as->tiles[k];
         if (!t->n_candidates)
             continue;
-        dv_put(out,
-               "    loops, %.4g us, best of %d kernels and sizes: ", t->cost_us,
-               (int)t->n_candidates);
+        dv_put(out, "    loops, %.4g us, best of %d kernel%s and sizes: ",
+               t->cost_us, (int)t->n_candidates,
+               DV_PLURAL(t->n_candidates, "", "s"));
         dv_tile_schedule_print(out, &plan->ops->ops[i], t);
         dv_put(out, "\n");
     }
@@ -276,10 +277,12 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
     }
     int64_t tiles = dv_plan_n_tiles(plan, i), cores = plan->target.cores;
     put_splits(out, op, n);
-    dv_put(out, " on %" PRId64 " of %" PRId64 " cores, %.4g us: ",
-           dv_min_i64(tiles, cores), cores, d->cost_us);
+    dv_put(out, " on %" PRId64 " of %" PRId64 " core%s, %.4g us: ",
+           dv_min_i64(tiles, cores), cores, DV_PLURAL(cores, "", "s"),
+           d->cost_us);
     if (tiles > cores)
-        dv_put(out, "%" PRId64 " rounds, in each ", dv_ceil_div(tiles, cores));
+        dv_put(out, "%" PRId64 " round%s, in each ", dv_ceil_div(tiles, cores),
+               DV_PLURAL(dv_ceil_div(tiles, cores), "", "s"));
     dv_put(out, "compute %.4g, memory %.4g, combine %.4g\n", d->compute_us,
            d->memory_us, d->combine_us);
     if (reduced > 1)
@@ -298,14 +301,15 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
                "    %s%" PRId64 " division%s priced, %" PRId64
                " ruled out by the span limit\n",
                d->pinned && !plan->team_ops ? "pinned; " : "", d->candidates,
-               d->candidates == 1 ? "" : "s", d->over_span);
+               DV_PLURAL(d->candidates, "", "s"), d->over_span);
     for (int v = 0; v < op->n_vars; v++) {
         if (d->why_undivided[v])
             dv_put(out, "    %s stays whole: %s\n", op->vars[v].name,
                    d->why_undivided[v]);
         if (d->forced[v] > 1)
-            dv_put(out, "    %s: the span limit demands %" PRId64 " slices\n",
-                   op->vars[v].name, d->forced[v]);
+            dv_put(out, "    %s: the span limit demands %" PRId64 " slice%s\n",
+                   op->vars[v].name, d->forced[v],
+                   DV_PLURAL(d->forced[v], "", "s"));
     }
     put_kernel(out, plan, i);
     put_sums(out, plan, i);
@@ -331,7 +335,7 @@ static void explain_sticks(dv_text *out, const dv_plan *plan)
     }
     if (n == 0)
         return;
-    dv_put(out, "sticks: %" PRId64 " move%s of ", n, n > 1 ? "s" : "");
+    dv_put(out, "sticks: %" PRId64 " move%s of ", n, DV_PLURAL(n, "", "s"));
     dv_put_byte_size(out, bytes);
     dv_put(out, " to bring operands in line, %s\n",
            plan->sticks_exact ? "no choice needs less"

@@ -2,6 +2,7 @@
 // asked to.
 #include "base/file.h"
 #include "base/npy.h"
+#include "base/plural.h"
 #include "cli/run.h"
 #include "plan/traffic.h"
 #include <inttypes.h>
@@ -424,19 +425,20 @@ static void report_text(const cli_job *j)
     const dv_plan *plan = own ? own->plan : j->l.plan;
     printf("%s on %s: %d op%s in %d group%s%s, plan checked, ran in %.3g s",
            j->p->src.name, plan->target.name, (int)plan->ops->n_ops,
-           plan->ops->n_ops == 1 ? "" : "s", (int)plan->n_groups,
-           plan->n_groups == 1 ? "" : "s", own ? " on a rank" : "", j->seconds);
+           DV_PLURAL(plan->ops->n_ops, "", "s"), (int)plan->n_groups,
+           DV_PLURAL(plan->n_groups, "", "s"), own ? " on a rank" : "",
+           j->seconds);
     report_made_up(j);
     printf("\n");
     const dv_sim_traffic *moved = moved_of(j);
     if (j->resume)
         printf("  resumed from %s, where %" PRId64 " iteration%s of the repeat "
                "%s done\n",
-               j->resume, j->resumed_at, j->resumed_at == 1 ? "" : "s",
-               j->resumed_at == 1 ? "was" : "were");
+               j->resume, j->resumed_at, DV_PLURAL(j->resumed_at, "", "s"),
+               DV_PLURAL(j->resumed_at, "was", "were"));
     if (j->checkpoint && j->saved_at)
         printf("  checkpoint %s, last written after %" PRId64 " iteration%s\n",
-               j->checkpoint, j->saved_at, j->saved_at == 1 ? "" : "s");
+               j->checkpoint, j->saved_at, DV_PLURAL(j->saved_at, "", "s"));
     else if (j->checkpoint)
         printf("  checkpoint %s was not written: --every %" PRId64
                " is no iteration before the last one\n",
@@ -444,9 +446,10 @@ static void report_text(const cli_job *j)
     if (j->rank_moved)
         report_ranks(j);
     if (moved)
-        printf("  simulated: %" PRId64 " elements read, %" PRId64
+        printf("  simulated: %" PRId64 " element%s read, %" PRId64
                " written in main memory, %" PRId64 " bytes between cores\n",
-               moved->read_elems, moved->write_elems, moved->ring_bytes);
+               moved->read_elems, DV_PLURAL(moved->read_elems, "", "s"),
+               moved->write_elems, moved->ring_bytes);
     dv_price counted;
     if (j->exec && dv_plan_has_price(j->l.plan) &&
         dv_exec_price(j->exec, -1, &counted))
@@ -454,9 +457,9 @@ static void report_text(const cli_job *j)
                dv_plan_price(j->l.plan).total_us, counted.total_us);
     if (j->l.plan->team.n_axes)
         printf("  a team of %" PRId64 ": %" PRId64 " bytes in %" PRId64
-               " messages\n",
+               " message%s\n",
                dv_plan_team_size(&j->l.plan->team), j->team_bytes,
-               j->team_messages);
+               j->team_messages, DV_PLURAL(j->team_messages, "", "s"));
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
         if (!t->is_output || !j->after[i])

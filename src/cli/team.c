@@ -6,6 +6,7 @@
 // job is aborted.
 #define _POSIX_C_SOURCE 200809L // for nanosleep
 #include "base/file.h"
+#include "base/plural.h"
 #include "cli/run.h"
 #include "team/team.h"
 #include <inttypes.h>
@@ -264,8 +265,8 @@ int cli_team_size(const cli_command *c, cli_plan_args *args)
         return cli_usage(c,
                          "--team %" PRId64 ": there %s %" PRId64
                          " process%s; start them with mpirun -n %" PRId64,
-                         args->options.team, cli_ranks == 1 ? "is" : "are",
-                         cli_ranks, cli_ranks == 1 ? "" : "es",
+                         args->options.team, DV_PLURAL(cli_ranks, "is", "are"),
+                         cli_ranks, DV_PLURAL(cli_ranks, "", "es"),
                          args->options.team);
     args->options.team = args->options.grid ? 0 : cli_ranks;
     args->options.rank = cli_rank;

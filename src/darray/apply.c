@@ -12,6 +12,7 @@
 //   core              [0 1 2]     edge [3], which reads a copy of b[4]
 #include "darray/function.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -57,9 +58,10 @@ static dv_status result_shape(int *n_dims, int64_t *shape,
             if (d->shape[i] != 1 && at[i] != 1 && at[i] != d->shape[i])
                 return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                                "operand %d has %" PRId64
-                               " elements in dim %d, another one %" PRId64
+                               " element%s in dim %d, another one %" PRId64
                                ": sizes are equal or 1",
-                               k, d->shape[i], i, at[i]);
+                               k, d->shape[i], DV_PLURAL(d->shape[i], "", "s"),
+                               i, at[i]);
             at[i] = d->shape[i] == 1 ? at[i] : d->shape[i];
         }
     }
@@ -353,13 +355,13 @@ static dv_status check_target(const dv_darray *to, dv_elem type,
         if (shape[i] != have && shape[i] != 1)
             return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                            "the result has %" PRId64
-                           " elements in dim %d, the array %" PRId64,
-                           shape[i], i, have);
+                           " element%s in dim %d, the array %" PRId64,
+                           shape[i], DV_PLURAL(shape[i], "", "s"), i, have);
     }
     if (!ok)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "the result has %d dims, the array %d", n_dims,
-                       to->dist.n_dims);
+                       "the result has %d dim%s, the array %d", n_dims,
+                       DV_PLURAL(n_dims, "", "s"), to->dist.n_dims);
     return DV_OK;
 }
 

@@ -1,6 +1,7 @@
 // Creates arrays and views, and answers queries about the part a rank holds.
 #include "darray/darray.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -172,7 +173,8 @@ static dv_status get_memory(dv_darray *a, void *data, const int64_t *strides,
     for (int d = 0; strides && d < local.n_dims; d++)
         if (!dv_mul_i64(&a->mem.stride[d], strides[d], bytes))
             return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
-                           "a stride of %" PRId64 " elements", strides[d]);
+                           "a stride of %" PRId64 " element%s", strides[d],
+                           DV_PLURAL(strides[d], "", "s"));
     return DV_OK;
 }
 
@@ -248,8 +250,9 @@ static dv_status check_call(const dv_team_link *p, dv_elem type,
     DV_TRY(dv_dist_check(d, diag));
     if (dv_dist_n_ranks(d) != p->comm->size)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "an array over %" PRId64 " ranks on a team of %" PRId64,
-                       dv_dist_n_ranks(d), p->comm->size);
+                       "an array over %" PRId64 " rank%s on a team of %" PRId64,
+                       dv_dist_n_ranks(d),
+                       DV_PLURAL(dv_dist_n_ranks(d), "", "s"), p->comm->size);
     int64_t n = h && h->widths ? p->comm->size * d->n_dims : d->n_dims;
     for (int64_t i = 0; h && i < n; i++) {
         int64_t before = h->widths ? h->widths[2 * i] : h->before[i];
@@ -273,8 +276,9 @@ static dv_status create(dv_darray **out, dv_team_link *p, dv_elem type,
     dv_status st = dv_darray_make(&a, p, type, dist, halo, data, strides, mine);
     if (st == DV_OK && adopt && !data && !dv_box_empty(&a->mem.box))
         st = dv_fail(mine, DV_E_USAGE, DV_NOWHERE,
-                     "no memory is given for %" PRId64 " elements",
-                     dv_box_elems(&a->mem.box));
+                     "no memory is given for %" PRId64 " element%s",
+                     dv_box_elems(&a->mem.box),
+                     DV_PLURAL(dv_box_elems(&a->mem.box), "", "s"));
     st = dv_team_agree(p, st, mine, diag);
     if (st == DV_OK)
         st = dv_team_check_same(p, "new array", dv_darray_hash(a, DV_HASH),
@@ -323,8 +327,8 @@ dv_status dv_darray_join(dv_darray **out, dv_team_link *link, dv_elem type,
 {
     if (n_dims < 1 || n_dims > DV_MAX_DIMS)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "rows of an array with %d dims: it has 1 to %d", n_dims,
-                       DV_MAX_DIMS);
+                       "rows of an array with %d dim%s: it has 1 to %d", n_dims,
+                       DV_PLURAL(n_dims, "", "s"), DV_MAX_DIMS);
     dv_comm *c = link->comm;
     dv_diag *mine = dv_diag_create();
     int64_t *starts = dv_alloc((size_t)(c->size + 1) * sizeof *starts);

@@ -8,6 +8,7 @@
 // If every box contains what its rank owns, the result is an array with a halo
 // of other widths on every rank; otherwise it is marked as partial.
 #include "base/math.h"
+#include "base/plural.h"
 #include "darray/darray.h"
 #include <inttypes.h>
 #include <string.h>
@@ -16,16 +17,17 @@ static dv_status check_box(const dv_darray *a, const dv_box *b, dv_diag *diag)
 {
     if (b->n_dims != a->dist.n_dims)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "a box of %d dims of an array of %d", b->n_dims,
-                       a->dist.n_dims);
+                       "a box of %d dim%s of an array of %d", b->n_dims,
+                       DV_PLURAL(b->n_dims, "", "s"), a->dist.n_dims);
     for (int i = 0; i < b->n_dims; i++) {
         dv_range r = b->dim[i];
         if (r.off < 0 || r.size < 0 || r.off > a->dist.shape[i] ||
             r.size > a->dist.shape[i] - r.off)
             return dv_fail(diag, DV_E_BOUNDS, DV_NOWHERE,
-                           "dim %d has %" PRId64 " elements: no box of %" PRId64
-                           " from %" PRId64,
-                           i, a->dist.shape[i], r.size, r.off);
+                           "dim %d has %" PRId64
+                           " element%s: no box of %" PRId64 " from %" PRId64,
+                           i, a->dist.shape[i],
+                           DV_PLURAL(a->dist.shape[i], "", "s"), r.size, r.off);
     }
     return DV_OK;
 }

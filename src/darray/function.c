@@ -1,4 +1,5 @@
 #include "darray/function.h"
+#include "base/plural.h"
 #include "base/text.h"
 #include "divvy/session.h"
 #include <string.h>
@@ -122,7 +123,8 @@ dv_status dv_function_find(const dv_function **out, dv_elem *type,
                        "there is no function %s of elements", name);
     if (f->n != n)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "%s takes %d operands, not %d", name, f->n, n);
+                       "%s takes %d operand%s, not %d", name, f->n,
+                       DV_PLURAL(f->n, "", "s"), n);
     dv_elem in = types[0];
     DV_TRY(promote_all(&in, name, types, n, diag));
     for (; f < end && !strcmp(f->name, name); f++)

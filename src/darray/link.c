@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "darray/darray.h"
 #include "base/options.h"
+#include "base/plural.h"
 #include <inttypes.h>
 #include <pthread.h>
 
@@ -210,8 +211,9 @@ static dv_status run_all(worker *w, int64_t n, dv_diag *diag)
         pthread_join(w[i].thread, NULL);
     if (started < n)
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
-                       "only %" PRId64 " of %" PRId64 " ranks could be started",
-                       started, n);
+                       "only %" PRId64 " of %" PRId64
+                       " rank%s could be started",
+                       started, n, DV_PLURAL(n, "", "s"));
     // Report the first rank that failed by itself: DV_E_SYSTEM may only mean
     // that another rank had left, so any other status takes precedence.
     worker *bad = NULL;

@@ -1,6 +1,7 @@
 // Moves elements between ranks: copies, redistributions, gathers and scatters
 // of whole arrays and of boxes, and halo exchanges.
 #include "base/math.h"
+#include "base/plural.h"
 #include "darray/darray.h"
 #include <inttypes.h>
 #include <string.h>
@@ -43,14 +44,16 @@ static dv_status check_shapes(const dv_darray *to, const dv_darray *from,
     int same = to->dist.n_dims == from->dist.n_dims;
     for (int i = 0; same && i < to->dist.n_dims; i++)
         if (to->dist.shape[i] != from->dist.shape[i])
-            return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                           "dim %d has %" PRId64 " elements there, %" PRId64
-                           " here",
-                           i, from->dist.shape[i], to->dist.shape[i]);
+            return dv_fail(
+                diag, DV_E_SHAPE, DV_NOWHERE,
+                "dim %d has %" PRId64 " element%s there, %" PRId64 " here", i,
+                from->dist.shape[i], DV_PLURAL(from->dist.shape[i], "", "s"),
+                to->dist.shape[i]);
     if (!same)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "an array of %d dims is copied to one of %d",
-                       from->dist.n_dims, to->dist.n_dims);
+                       "an array of %d dim%s is copied to one of %d",
+                       from->dist.n_dims, DV_PLURAL(from->dist.n_dims, "", "s"),
+                       to->dist.n_dims);
     return DV_OK;
 }
 
@@ -203,9 +206,10 @@ static dv_status move_whole(const dv_darray *a, int64_t root, char *whole,
     if (!(gather ? gather_pieces(&m) : scatter_pieces(&m)))
         st = dv_nomem(mine);
     else if (here && !whole && !dv_box_empty(&all))
-        st = dv_fail(mine, DV_E_USAGE, DV_NOWHERE,
-                     "no memory is given for %" PRId64 " elements",
-                     dv_box_elems(&all));
+        st =
+            dv_fail(mine, DV_E_USAGE, DV_NOWHERE,
+                    "no memory is given for %" PRId64 " element%s",
+                    dv_box_elems(&all), DV_PLURAL(dv_box_elems(&all), "", "s"));
     st = dv_team_agree(a->link, st, mine, diag);
     if (st == DV_OK) {
         dv_transfer_boxes c = {m.sends.at, m.receives.at, (size_t)m.sends.n,
@@ -243,8 +247,9 @@ static dv_status box_view(dv_darray **out, const dv_darray *a,
     dv_slice s[DV_MAX_DIMS];
     if (global_box->n_dims != a->dist.n_dims)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "a box of %d dims of an array of %d", global_box->n_dims,
-                       a->dist.n_dims);
+                       "a box of %d dim%s of an array of %d",
+                       global_box->n_dims,
+                       DV_PLURAL(global_box->n_dims, "", "s"), a->dist.n_dims);
     for (int i = 0; i < a->dist.n_dims; i++)
         s[i] = (dv_slice){global_box->dim[i].off, global_box->dim[i].size, 1};
     dv_darray *v = NULL;

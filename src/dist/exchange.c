@@ -6,6 +6,7 @@
 // Ranks send no requests, because need_s can be computed from s. Only ranks
 // whose parts can overlap this rank's are examined.
 #include "base/math.h"
+#include "base/plural.h"
 #include "dist/dist.h"
 #include <inttypes.h>
 
@@ -267,7 +268,8 @@ dv_status dv_dist_exchange(dv_exchange **out, const dv_dist *d, int64_t rank,
     DV_TRY(check_rank(d, rank, diag));
     if (around && around->n_dims != d->n_dims)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "a box of %d dims around a tensor of %d", around->n_dims,
+                       "a box of %d dim%s around a tensor of %d",
+                       around->n_dims, DV_PLURAL(around->n_dims, "", "s"),
                        d->n_dims);
     wanted w = {d, wants, user, diag, DV_OK};
     receivers among = all_of(d);

@@ -1,5 +1,6 @@
 // The public API of box lists, and constructors of common distributions.
 #include "base/math.h"
+#include "base/plural.h"
 #include "dist/dist.h"
 #include <inttypes.h>
 
@@ -7,8 +8,8 @@ dv_status dv_box_list_create(dv_box_list **out, int n_dims, dv_diag *diag)
 {
     if (n_dims < 0 || n_dims > DV_MAX_DIMS)
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
-                       "boxes of %d dims: at most %d are possible", n_dims,
-                       DV_MAX_DIMS);
+                       "boxes of %d dim%s: at most %d are possible", n_dims,
+                       DV_PLURAL(n_dims, "", "s"), DV_MAX_DIMS);
     dv_box_list *l = dv_alloc(sizeof *l);
     if (!l)
         return dv_nomem(diag);
@@ -31,8 +32,8 @@ static dv_status check_dims(const dv_box_list *l, const dv_box *b,
     if (b->n_dims == l->n_dims)
         return DV_OK;
     return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                   "a box of %d dims in a list of boxes of %d", b->n_dims,
-                   l->n_dims);
+                   "a box of %d dim%s in a list of boxes of %d", b->n_dims,
+                   DV_PLURAL(b->n_dims, "", "s"), l->n_dims);
 }
 
 dv_status dv_box_list_add(dv_box_list *l, const dv_box *global_box,

@@ -13,6 +13,7 @@
 //   }
 #include "base/hash.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include "dist/dist.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -66,8 +67,9 @@ static dv_status choose_grid(dv_pass_cx *cx, dv_plan *plan, dv_plan_team *t,
     if (size > 0 && dv_plan_team_size(t) != size)
         return dv_fail(cx->diag, DV_E_USAGE, DV_NOWHERE,
                        "the grid %s has %" PRId64
-                       " ranks, the team has %" PRId64,
-                       o->grid, dv_plan_team_size(t), size);
+                       " rank%s, the team has %" PRId64,
+                       o->grid, dv_plan_team_size(t),
+                       DV_PLURAL(dv_plan_team_size(t), "", "s"), size);
     t->rank = size == 0 && !o->grid ? plan->team.rank : o->rank;
     if (t->rank < 0 || t->rank >= dv_plan_team_size(t))
         return dv_fail(cx->diag, DV_E_USAGE, DV_NOWHERE,

@@ -16,6 +16,7 @@
 // choice that the user prescribed; ranks that are planned again when they run
 // obey it too.
 #include "base/math.h"
+#include "base/plural.h"
 #include "dist/rank_program.h"
 #include <inttypes.h>
 #include <string.h>
@@ -285,8 +286,8 @@ static dv_status read_class(dv_plan *plan, dv_lexer *lx, int32_t *cap)
     if (cores < 1 || cores > MOST_CORES ||
         (!here && cores != plan->target.cores))
         return dv_fail(lx->diag, DV_E_SYNTAX, at,
-                       "a rank on %s cannot have %" PRId64 " cores",
-                       plan->target.name, cores);
+                       "a rank on %s cannot have %" PRId64 " core%s",
+                       plan->target.name, cores, DV_PLURAL(cores, "", "s"));
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
     dv_rank_class *slot = DV_PUSH(&plan->arena, dv_rank_class, plan->classes,
                                   plan->n_classes, *cap);

@@ -1,6 +1,7 @@
 // Computes own boxes, owners and messages of tensors distributed over grids of
 // ranks.
 #include "base/math.h"
+#include "base/plural.h"
 #include "dist/dist.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -100,17 +101,20 @@ dv_status dv_dist_check(const dv_dist *d, dv_diag *diag)
     if (d->n_dims < 0 || d->n_dims > DV_MAX_DIMS || d->n_axes < 0 ||
         d->n_axes > DV_MAX_AXES)
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
-                       "%d dims over %d axes: at most %d over %d are possible",
-                       d->n_dims, d->n_axes, DV_MAX_DIMS, DV_MAX_AXES);
+                       "%d dim%s over %d %s: at most %d over %d are possible",
+                       d->n_dims, DV_PLURAL(d->n_dims, "", "s"), d->n_axes,
+                       DV_PLURAL(d->n_axes, "axis", "axes"), DV_MAX_DIMS,
+                       DV_MAX_AXES);
     for (int a = 0; a < d->n_axes; a++)
         if (d->grid[a] < 1 || !dv_mul_i64(&ranks, ranks, d->grid[a]))
             return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                           "axis %d of the grid has %" PRId64 " ranks", a,
-                           d->grid[a]);
+                           "axis %d of the grid has %" PRId64 " rank%s", a,
+                           d->grid[a], DV_PLURAL(d->grid[a], "", "s"));
     for (int i = 0; i < d->n_dims; i++) {
         if (d->shape[i] < 0 || !dv_mul_i64(&elems, elems, d->shape[i]))
             return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                           "dim %d has %" PRId64 " elements", i, d->shape[i]);
+                           "dim %d has %" PRId64 " element%s", i, d->shape[i],
+                           DV_PLURAL(d->shape[i], "", "s"));
         if (d->axis[i] >= d->n_axes)
             return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                            "dim %d is cut by axis %d of %d", i, d->axis[i],

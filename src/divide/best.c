@@ -20,6 +20,7 @@
 // few rounds as possible. On the host, so does an op whose pins ask for more
 // tiles than there are threads.
 #include "base/math.h"
+#include "base/plural.h"
 #include "divide/divide.h"
 #include <inttypes.h>
 #include <math.h>
@@ -378,11 +379,13 @@ static void put_why_not(dv_text *out, const dv_divide_space *s, dv_pin pin)
     else if (n > units && s->eps[pin.var] > 1)
         dv_put(out,
                "%s has %" PRId64 " stick%s of %" PRId64
-               " elements, too few for %" PRId64 " slices",
-               name, units, units == 1 ? "" : "s", s->eps[pin.var], n);
+               " element%s, too few for %" PRId64 " slice%s",
+               name, units, DV_PLURAL(units, "", "s"), s->eps[pin.var],
+               DV_PLURAL(s->eps[pin.var], "", "s"), n, DV_PLURAL(n, "", "s"));
     else if (n > units)
-        dv_put(out, "%s has %" PRId64 " values, too few for %" PRId64 " slices",
-               name, units, n);
+        dv_put(
+            out, "%s has %" PRId64 " value%s, too few for %" PRId64 " slice%s",
+            name, units, DV_PLURAL(units, "", "s"), n, DV_PLURAL(n, "", "s"));
     else if (got != n)
         dv_put(out,
                "slices of %s of equal length, but the last, can be %" PRId64

@@ -3,6 +3,7 @@
 // the request; the planners of the pass divide it.
 #include "base/math.h"
 #include "base/options.h"
+#include "base/plural.h"
 #include "divide/divide.h"
 #include "divvy/build.h"
 #include "plan/stride_splits.h"
@@ -99,8 +100,9 @@ static dv_status check_request(const subject *s, dv_diag *diag)
     DV_TRY(dv_options_enum((int)r->divide, DV_DIVIDE_SPAN + 1, "divide", diag));
     if (r->cores < 0 || r->span_limit_bytes < -1)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "op %s: %" PRId64 " cores, a span limit of %" PRId64,
-                       r->name, r->cores, r->span_limit_bytes);
+                       "op %s: %" PRId64 " core%s, a span limit of %" PRId64,
+                       r->name, r->cores, DV_PLURAL(r->cores, "", "s"),
+                       r->span_limit_bytes);
     for (size_t v = 0; v < r->n_vars; v++)
         if (!r->vars[v].name || r->vars[v].size < 1)
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,

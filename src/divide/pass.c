@@ -13,6 +13,7 @@
 // Ops of the same shape are divided only once, because models repeat their
 // layers.
 #include "base/math.h"
+#include "base/plural.h"
 #include "base/stop.h"
 #include "divide/divide.h"
 #include <inttypes.h>
@@ -459,8 +460,9 @@ dv_status dv_divide_verify(const dv_plan *plan, dv_diag *diag)
         for (int v = 0; v < op->n_vars; v++)
             if (plan->slices[i][v] < 1)
                 return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                               "op %s: a slice of %s has %" PRId64 " points",
-                               op->name, op->vars[v].name, plan->slices[i][v]);
+                               "op %s: a slice of %s has %" PRId64 " point%s",
+                               op->name, op->vars[v].name, plan->slices[i][v],
+                               DV_PLURAL(plan->slices[i][v], "", "s"));
     }
     return DV_OK;
 }
@@ -482,8 +484,9 @@ void dv_divide_print(dv_text *out, const dv_plan *plan)
             sep = ",";
         }
         if (sep[0] == ',')
-            dv_put(out, "  # %s, %" PRId64 " slices\n", op->name,
-                   dv_plan_n_tiles(plan, i));
+            dv_put(out, "  # %s, %" PRId64 " slice%s\n", op->name,
+                   dv_plan_n_tiles(plan, i),
+                   DV_PLURAL(dv_plan_n_tiles(plan, i), "", "s"));
     }
     dv_put(out, "}\n");
 }
@@ -556,8 +559,10 @@ static dv_status read_slices(dv_plan *plan, dv_lexer *lx)
                            "a slice has at least 1 point");
         if (plan->slices[op][v] > len)
             return dv_fail(lx->diag, DV_E_SHAPE, at,
-                           "a slice of %" PRId64 " points, %s has %" PRId64,
-                           plan->slices[op][v], o->vars[v].name, len);
+                           "a slice of %" PRId64 " point%s, %s has %" PRId64,
+                           plan->slices[op][v],
+                           DV_PLURAL(plan->slices[op][v], "", "s"),
+                           o->vars[v].name, len);
     } while (lx->tok.kind == ',');
     return keep_digits(plan, (int32_t)op, digits, n) ? DV_OK
                                                      : dv_nomem(lx->diag);

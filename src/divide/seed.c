@@ -7,6 +7,7 @@
 // variable cut for the span limit is never cut further, and at most one
 // reduction variable is cut.
 #include "base/math.h"
+#include "base/plural.h"
 #include "divide/divide.h"
 #include <inttypes.h>
 #include <math.h>
@@ -180,8 +181,9 @@ static dv_status pin(seed *d)
     if (d->r->n_pins && slices > d->r->cores)
         return dv_fail(d->diag, DV_E_CAPACITY, d->r->at,
                        "%s: the pins make %" PRId64
-                       " slices, there are %" PRId64 " cores",
-                       d->s->op->name, slices, d->r->cores);
+                       " slice%s, the target has %" PRId64 " core%s",
+                       d->s->op->name, slices, DV_PLURAL(slices, "", "s"),
+                       d->r->cores, DV_PLURAL(d->r->cores, "", "s"));
     return DV_OK;
 }
 

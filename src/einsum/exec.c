@@ -4,6 +4,7 @@
 #include "base/options.h"
 #include "base/dtype.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include "divvy/run.h"
 #include <inttypes.h>
 #include <string.h>
@@ -64,12 +65,13 @@ dv_status dv_einsum_check(const char *expression, const dv_array *in,
                            (int)in[i].dtype);
         if (in[i].n_dims < 0 || in[i].n_dims > DV_MAX_DIMS)
             return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
-                           "operand %zu has %d dims, at most %d are supported",
-                           i, in[i].n_dims, (int)DV_MAX_DIMS);
+                           "operand %zu has %d dim%s, at most %d are supported",
+                           i, in[i].n_dims, DV_PLURAL(in[i].n_dims, "", "s"),
+                           (int)DV_MAX_DIMS);
         if (in[i].n_dims > 0 && !in[i].shape)
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                           "operand %zu has %d dims and no shape", i,
-                           in[i].n_dims);
+                           "operand %zu has %d dim%s and no shape", i,
+                           in[i].n_dims, DV_PLURAL(in[i].n_dims, "", "s"));
     }
     return DV_OK;
 }
@@ -325,8 +327,8 @@ static dv_status check_output(const dv_einsum_exec *e, const dv_array *out,
     const slot *s = &e->slots[e->n_in];
     if (out->n_dims != s->n_dims)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "the result has %d dims, the output %d", s->n_dims,
-                       out->n_dims);
+                       "the result has %d dim%s, the output %d", s->n_dims,
+                       DV_PLURAL(s->n_dims, "", "s"), out->n_dims);
     for (int d = 0; d < s->n_dims; d++)
         if (out->shape[d] != s->shape[d])
             return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,

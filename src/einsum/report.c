@@ -1,5 +1,6 @@
 // Prints paths (the products that compute an einsum, in order) as text and as
 // JSON.
+#include "base/plural.h"
 #include "einsum/einsum.h"
 #include <inttypes.h>
 #include <math.h>
@@ -76,7 +77,7 @@ void dv_path_print(dv_text *out, const dv_formula *f, const dv_path *p)
                  s->b < 0 ? "" : " * ", s->b < 0 ? "" : name[2]);
         put_step(&what, f, p, s);
         put_count(&flops, s->flops, "flop");
-        put_count(&elems, s->elems, s->elems == 1 ? "element" : "elements");
+        put_count(&elems, s->elems, DV_PLURAL(s->elems, "element", "elements"));
         out->failed |= what.failed | flops.failed | elems.failed;
         if (!out->failed)
             dv_put(out, "%-4s = %-12s %-24s %14s, %s\n", name[0], factors,
@@ -87,14 +88,14 @@ void dv_path_print(dv_text *out, const dv_formula *f, const dv_path *p)
     }
     put_count(out, p->flops, "flop");
     dv_put(out, " in %d step%s, %s order", (int)p->n_steps,
-           p->n_steps == 1 ? "" : "s", p->how);
+           DV_PLURAL(p->n_steps, "", "s"), p->how);
     if (p->naive_flops > p->flops && p->flops > 0)
         dv_put(out, "; %.4g times fewer than all at once",
                p->naive_flops / p->flops);
     if (p->largest_elems > 0) {
         dv_put(out, "; largest intermediate: ");
         put_count(out, p->largest_elems,
-                  p->largest_elems == 1 ? "element" : "elements");
+                  DV_PLURAL(p->largest_elems, "element", "elements"));
     }
     dv_put(out, "\n");
 }

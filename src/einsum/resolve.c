@@ -6,6 +6,7 @@
 // Dims under an ellipsis are aligned at the right. An extent of 1 broadcasts to
 // any other, also for letters, as in numpy; but dims of one operand with the
 // same index must be equal.
+#include "base/plural.h"
 #include "einsum/einsum.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -107,13 +108,15 @@ static dv_status check_rank(const work *w, int32_t i)
     int n = w->in[i].n_dims;
     if (x->dots < 0 && x->n_letters != n)
         return dv_fail(w->diag, DV_E_SHAPE, at(w, x->begin),
-                       "operand %d has %d dims, %d indices stand here", (int)i,
-                       n, (int)x->n_letters);
+                       "operand %d has %d dim%s, the expression gives it %d %s",
+                       (int)i, n, DV_PLURAL(n, "", "s"), (int)x->n_letters,
+                       DV_PLURAL(x->n_letters, "index", "indices"));
     if (x->n_letters > n)
         return dv_fail(w->diag, DV_E_SHAPE, at(w, x->begin),
-                       "operand %d has %d dims, %d indices beside '...' stand "
-                       "here",
-                       (int)i, n, (int)x->n_letters);
+                       "operand %d has %d dim%s, the expression gives it %d %s "
+                       "beside '...'",
+                       (int)i, n, DV_PLURAL(n, "", "s"), (int)x->n_letters,
+                       DV_PLURAL(x->n_letters, "index", "indices"));
     return DV_OK;
 }
 
@@ -212,8 +215,8 @@ static dv_status extents(work *w)
 static dv_status too_long(const work *w, uint32_t off, int n)
 {
     return dv_fail(w->diag, DV_E_LIMIT, at(w, off),
-                   "the output has %d dims, at most %d are supported", n,
-                   (int)DV_MAX_DIMS);
+                   "the output has %d dim%s, at most %d are supported", n,
+                   DV_PLURAL(n, "", "s"), (int)DV_MAX_DIMS);
 }
 
 // Determines the output of a formula without an arrow: it is the ellipsis
@@ -272,7 +275,7 @@ static dv_status written_output(const work *w)
         return dv_fail(w->diag, DV_E_SHAPE, at(w, x->begin),
                        "the operands have %d dim%s under '...', the output "
                        "has no '...'",
-                       (int)w->f->n_dots, w->f->n_dots == 1 ? "" : "s");
+                       (int)w->f->n_dots, DV_PLURAL(w->f->n_dots, "", "s"));
     // An output with more dims than DV_MAX_DIMS may also repeat or invent an
     // index, and that error gives the better message. So the dims that fit are
     // checked first.
@@ -304,16 +307,20 @@ static dv_status count_operands(const work *w, size_t n_in)
     return dv_fail(w->diag, DV_E_SHAPE, at(w, off),
                    "the %s has %d operand%s, %zu %s given",
                    f->is_tree ? "tree" : "expression", (int)f->n_in,
-                   f->n_in == 1 ? "" : "s", n_in, n_in == 1 ? "was" : "were");
+                   DV_PLURAL(f->n_in, "", "s"), n_in,
+                   DV_PLURAL(n_in, "was", "were"));
 }
 
 static dv_status check_leaves(const work *w)
 {
     for (int32_t i = 0; i < w->f->n_in; i++)
         if (w->f->in[i].n_dims != w->in[i].n_dims)
-            return dv_fail(w->diag, DV_E_SHAPE, at(w, w->f->in[i].begin),
-                           "operand %d has %d dims, %d indices stand here",
-                           (int)i, w->in[i].n_dims, (int)w->f->in[i].n_dims);
+            return dv_fail(
+                w->diag, DV_E_SHAPE, at(w, w->f->in[i].begin),
+                "operand %d has %d dim%s, the expression gives it %d %s",
+                (int)i, w->in[i].n_dims, DV_PLURAL(w->in[i].n_dims, "", "s"),
+                (int)w->f->in[i].n_dims,
+                DV_PLURAL(w->f->in[i].n_dims, "index", "indices"));
     return DV_OK;
 }
 

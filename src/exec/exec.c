@@ -1,6 +1,7 @@
 // Creates an exec: prepares what all of its runs share.
 #include "base/math.h"
 #include "base/options.h"
+#include "base/plural.h"
 #include "exec/state.h"
 #include <inttypes.h>
 #include <string.h>
@@ -170,8 +171,8 @@ dv_status dv_exec_use(dv_exec *x, dv_executor kind, dv_diag *diag)
     if (x->n_runs)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the exec has %" PRId64
-                       " runs, its executor is selected before",
-                       x->n_runs);
+                       " run%s, its executor is selected before",
+                       x->n_runs, DV_PLURAL(x->n_runs, "", "s"));
     dv_run_release(&x->run);
     x->kind = kind;
     x->choosing = !dv_op_scheduled(x->plan, 0);

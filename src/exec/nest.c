@@ -6,6 +6,7 @@
 #include "exec/nest.h"
 #include "base/math.h"
 #include "base/options.h"
+#include "base/plural.h"
 #include "contract/contract.h"
 #include "exec/state.h"
 #include <inttypes.h>
@@ -152,7 +153,8 @@ static dv_status check(const dv_nest *n, const dv_contract_options *o,
                        dv_diag *diag)
 {
     if (o->threads < 0 || o->threads > MOST_THREADS)
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%d threads", o->threads);
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%d thread%s", o->threads,
+                       DV_PLURAL(o->threads, "", "s"));
     if ((unsigned)o->optimise > DV_NEST_OPTIMISE_PACKING)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "optimise is %d",
                        (int)o->optimise);
@@ -260,5 +262,5 @@ void dv_contract_describe(const dv_contract *c, dv_text *out)
         dv_contraction_describe(c->product, out);
     else
         dv_put(out, "planned as a program of one op: %d thread%s",
-               (int)c->x->n_threads, c->x->n_threads == 1 ? "" : "s");
+               (int)c->x->n_threads, DV_PLURAL(c->x->n_threads, "", "s"));
 }

@@ -2,6 +2,7 @@
 #include "fuse/fuse.h"
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/plural.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -124,8 +125,8 @@ static dv_status no_schedule(const dv_fuse_graph *g, dv_diag *diag)
 {
     return dv_fail(diag, DV_E_CAPACITY, DV_NOWHERE,
                    "no schedule was found: some op does not fit %" PRId64
-                   " elements",
-                   g->capacity);
+                   " element%s",
+                   g->capacity, DV_PLURAL(g->capacity, "", "s"));
 }
 
 dv_status dv_fuse(dv_fuse_schedule **out, const dv_fuse_problem *problem,

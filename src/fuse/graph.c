@@ -1,6 +1,7 @@
 // Validates a problem and builds its graph: ops in topological order, and the
 // producer and readers of every tensor. All rules of the input are checked
 // here, so that the searches may rely on them.
+#include "base/plural.h"
 #include "fuse/fuse.h"
 #include <inttypes.h>
 #include <math.h>
@@ -41,11 +42,13 @@ static dv_status check_sizes(const builder *b)
         if (p->tensors[t].width < 1 || p->tensors[t].height < 1 ||
             p->tensors[t].width > DV_FUSE_MOST_EXTENT ||
             p->tensors[t].height > DV_FUSE_MOST_EXTENT)
-            return WRONG(b, DV_E_BOUNDS,
-                         "tensor %zu has %" PRId64 " columns and %" PRId64
-                         " rows: each must be 1 to %d",
-                         t, p->tensors[t].width, p->tensors[t].height,
-                         DV_FUSE_MOST_EXTENT);
+            return WRONG(
+                b, DV_E_BOUNDS,
+                "tensor %zu has %" PRId64 " column%s and %" PRId64
+                " row%s: each must be 1 to %d",
+                t, p->tensors[t].width, DV_PLURAL(p->tensors[t].width, "", "s"),
+                p->tensors[t].height, DV_PLURAL(p->tensors[t].height, "", "s"),
+                DV_FUSE_MOST_EXTENT);
     return DV_OK;
 }
 
@@ -86,8 +89,9 @@ static dv_status check_op(const builder *b, size_t o)
         return WRONG(b, DV_E_USAGE, "op %zu has no kind %d", o, (int)op->kind);
     if (op->n_inputs < 1 || !op->inputs || (matmul && op->n_inputs != 2) ||
         op->n_inputs > b->p->n_tensors + 1)
-        return WRONG(b, DV_E_SHAPE, "op %zu has %zu inputs, %s", o,
-                     op->n_inputs, matmul ? "not 2" : "not 1 or more");
+        return WRONG(b, DV_E_SHAPE, "op %zu has %zu input%s, %s", o,
+                     op->n_inputs, DV_PLURAL(op->n_inputs, "", "s"),
+                     matmul ? "not 2" : "not 1 or more");
     if (!(op->base_cost >= 0) || op->base_cost > 1e15)
         return WRONG(b, DV_E_BOUNDS, "op %zu has the base cost %g", o,
                      op->base_cost);

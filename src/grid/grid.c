@@ -3,6 +3,7 @@
 // and checks the machine's limits.
 #include "base/math.h"
 #include "base/options.h"
+#include "base/plural.h"
 #include "grid/grid.h"
 #include "target/target.h"
 #include <inttypes.h>
@@ -27,11 +28,12 @@ const char *dv_policy_name(dv_policy p)
 static dv_status read_shape(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
 {
     if (t->n_dims < 0 || (t->n_dims > 0 && !t->shape))
-        FAIL(DV_E_USAGE, "the result has %d dims and no shape", t->n_dims);
+        FAIL(DV_E_USAGE, "the result has %d dim%s and no shape", t->n_dims,
+             DV_PLURAL(t->n_dims, "", "s"));
     for (int d = 0; d < t->n_dims; d++)
         if (t->shape[d] < 0)
-            FAIL(DV_E_SHAPE, "dim %d of the result has %" PRId64 " elements", d,
-                 t->shape[d]);
+            FAIL(DV_E_SHAPE, "dim %d of the result has %" PRId64 " element%s",
+                 d, t->shape[d], DV_PLURAL(t->shape[d], "", "s"));
     g->rows = t->n_dims > 1 ? t->shape[t->n_dims - 2] : 1;
     g->cols = t->n_dims > 0 ? t->shape[t->n_dims - 1] : 1;
     g->batch = 1;
@@ -60,9 +62,10 @@ static dv_status count_tiles(dv_grid *g, dv_diag *diag)
         !dv_mul_i64(&bytes, g->tile_rows * g->tile_cols, 4 * g->elem_bytes) ||
         !dv_mul_i64(&bytes, bytes, g->n_steps))
         FAIL(DV_E_OVERFLOW,
-             "%" PRId64 " batches of %" PRId64 "x%" PRId64 " tiles, %" PRId64
+             "%" PRId64 " %s of %" PRId64 "x%" PRId64 " tiles, %" PRId64
              " deep, are too many to count",
-             g->batch, g->mt, g->nt, g->kt);
+             g->batch, DV_PLURAL(g->batch, "batch", "batches"), g->mt, g->nt,
+             g->kt);
     return DV_OK;
 }
 
@@ -160,7 +163,8 @@ static dv_status read_machine(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
     for (size_t i = 0; i < n; i++)
         g->set.n += g->set.allowed[i];
     if (!g->set.n)
-        FAIL(DV_E_CAPACITY, "none of the %zu cores is allowed", n);
+        FAIL(DV_E_CAPACITY, "none of the %zu core%s is allowed", n,
+             DV_PLURAL(n, "", "s"));
     if (t->target) {
         g->memory_bytes = dv_target_usable_bytes(t->target);
         g->banks = t->target->memory_banks;
@@ -307,8 +311,9 @@ static dv_status read_policy(dv_grid *g, const char *word, dv_diag *diag)
              "shards are where they are: they take the policy static, not %s",
              policies[g->policy]);
     if (g->policy == DV_POLICY_SPLITK && g->split > g->kt)
-        FAIL(DV_E_SHAPE, "%" PRId64 " parts of a depth of %" PRId64 " tiles",
-             g->split, g->kt);
+        FAIL(DV_E_SHAPE, "%" PRId64 " part%s of a depth of %" PRId64 " tile%s",
+             g->split, DV_PLURAL(g->split, "", "s"), g->kt,
+             DV_PLURAL(g->kt, "", "s"));
     return DV_OK;
 }
 
@@ -345,10 +350,12 @@ static dv_status make_parts(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
     for (int d = 0; d < 3; d++) {
         g->devices[d] = t->devices[d] ? t->devices[d] : 1;
         if (g->devices[d] < 1 || g->devices[d] > 1024)
-            FAIL(DV_E_USAGE, "%" PRId64 " devices", g->devices[d]);
+            FAIL(DV_E_USAGE, "%" PRId64 " device%s", g->devices[d],
+                 DV_PLURAL(g->devices[d], "", "s"));
         if (g->devices[d] > 1 && g->devices[d] > side[d])
-            FAIL(DV_E_SHAPE, "%" PRId64 " tiles on %" PRId64 " devices",
-                 side[d], g->devices[d]);
+            FAIL(DV_E_SHAPE, "%" PRId64 " tile%s on %" PRId64 " device%s",
+                 side[d], DV_PLURAL(side[d], "", "s"), g->devices[d],
+                 DV_PLURAL(g->devices[d], "", "s"));
         n *= g->devices[d];
     }
     if (n == 1)
@@ -370,11 +377,11 @@ static dv_status make_parts(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
 static dv_status check_limits(const dv_grid *g, dv_diag *diag)
 {
     if (g->max_args && g->n_args > g->max_args)
-        FAIL(DV_E_CAPACITY, "%d arguments a core, %s takes %" PRId64, g->n_args,
-             g->target, g->max_args);
+        FAIL(DV_E_CAPACITY, "%d argument%s a core, %s takes %" PRId64,
+             g->n_args, DV_PLURAL(g->n_args, "", "s"), g->target, g->max_args);
     if (g->max_cbs && g->n_cbs > g->max_cbs)
-        FAIL(DV_E_CAPACITY, "%d buffers a core, %s has %" PRId64, g->n_cbs,
-             g->target, g->max_cbs);
+        FAIL(DV_E_CAPACITY, "%d buffer%s a core, %s has %" PRId64, g->n_cbs,
+             DV_PLURAL(g->n_cbs, "", "s"), g->target, g->max_cbs);
     if (g->memory_bytes && g->core_bytes > g->memory_bytes)
         FAIL(DV_E_CAPACITY,
              "the buffers of a core have %" PRId64 " bytes, its memory has "
@@ -406,7 +413,8 @@ dv_status dv_grid_create(dv_grid **out, const dv_grid_task *task, dv_diag *diag)
     DV_TRY(dv_options_enum((int)t.split, DV_CORES_BY_ROW + 1, "split", diag));
     if (t.n_dims < 0 || t.n_dims > DV_MAX_DIMS || (t.n_dims && !t.shape))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "a result of %d dims%s: there may be %d", t.n_dims,
+                       "a result of %d dim%s%s: there may be %d", t.n_dims,
+                       DV_PLURAL(t.n_dims, "", "s"),
                        t.shape ? "" : " without a shape", (int)DV_MAX_DIMS);
     DV_TRY(dv_options_list(t.allowed, t.n_allowed, "allowed", diag));
     DV_TRY(dv_options_list(t.holes, t.n_holes, "holes", diag));

@@ -2,6 +2,7 @@
 // TT-Metalium, Tenstorrent's programming model, and as text with a map of the
 // cores.
 #include "base/math.h"
+#include "base/plural.h"
 #include "grid/grid.h"
 #include <inttypes.h>
 #include <string.h>
@@ -427,8 +428,9 @@ static void put_figures(dv_text *out, const dv_grid *g)
     dv_put(out, ", between cores ");
     dv_put_byte_size(out, f.onchip_bytes);
     if (f.panels > 0)
-        dv_put(out, "; %s%" PRId64 " panels, each used %.3g times on its core",
-               f.panels_sampled ? "about " : "", f.panels, f.reuse);
+        dv_put(out, "; %s%" PRId64 " panel%s, each used %.3g times on its core",
+               f.panels_sampled ? "about " : "", f.panels,
+               DV_PLURAL(f.panels, "", "s"), f.reuse);
     dv_put(out, "\n");
     if (f.banks_col)
         dv_put(out,
@@ -439,7 +441,8 @@ static void put_figures(dv_text *out, const dv_grid *g)
         dv_put(out, "  %-24s %8" PRId64 " steps, %5" PRId64 " busy",
                f.ways[i].name, f.ways[i].makespan, f.ways[i].busy);
         if (f.ways[i].panels >= 0)
-            dv_put(out, ", %" PRId64 " panels", f.ways[i].panels);
+            dv_put(out, ", %" PRId64 " panel%s", f.ways[i].panels,
+                   DV_PLURAL(f.ways[i].panels, "", "s"));
         dv_put(out, "\n");
     }
 }
@@ -452,7 +455,8 @@ static void put_grid(dv_text *out, const dv_grid *g)
     put_order(out, g);
     dv_put(out, ": ");
     if (g->batch != 1)
-        dv_put(out, "%" PRId64 " batches of ", g->batch);
+        dv_put(out, "%" PRId64 " %s of ", g->batch,
+               DV_PLURAL(g->batch, "batch", "batches"));
     dv_put(out, "%" PRId64 "x%" PRId64 " tiles, %" PRId64 " deep\n", g->mt,
            g->nt, g->kt);
     if (g->local_shard)

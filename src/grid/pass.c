@@ -32,6 +32,7 @@
 // every tile. Its tiles are assigned in the order that reads the fewest panels,
 // by the requested policy.
 #include "base/math.h"
+#include "base/plural.h"
 #include "grid/grid.h"
 #include "grid/shards.h"
 #include "plan/tiles.h"
@@ -318,10 +319,10 @@ static void warn_of_holes(const dv_plan *plan, const dv_group_grid *g,
     int64_t most = dv_min_i64(g->nt, all.cols) * dv_min_i64(g->mt, all.rows);
     if (g->rect && g->n_ranges < dv_min_i64(most, plan->target.cores))
         dv_warn(diag, "grid", DV_NOWHERE,
-                "%s is on %d of %" PRId64 " cores: policy rect shares panels "
+                "%s is on %d of %" PRId64 " core%s: policy rect shares panels "
                 "within one rectangle without holes",
                 plan->ops->tensors[g->tensor].name, (int)g->n_ranges,
-                plan->target.cores);
+                plan->target.cores, DV_PLURAL(plan->target.cores, "", "s"));
 }
 
 // Creates the grid (assignment of tiles to the cores of a machine) of one group

@@ -2,6 +2,7 @@
 // declarations, repeats. Assignments are resolved in build_op.c.
 #include "ir/build.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include "base/suggest.h"
 #include <inttypes.h>
 #include <math.h>
@@ -272,9 +273,9 @@ static dv_status check_place(dv_builder *b, const dv_stmt *s)
         int32_t d = s->place->dims[i];
         if (d >= s->n_dims)
             return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, s->off),
-                           "split(%d): %.*s has %d dimensions, counted from 0",
-                           (int)d, (int)s->name.len, s->name.at,
-                           (int)s->n_dims);
+                           "split(%d): %.*s has %d dimension%s, counted from 0",
+                           (int)d, (int)s->name.len, s->name.at, (int)s->n_dims,
+                           DV_PLURAL(s->n_dims, "", "s"));
         for (int k = 0; k < i; k++)
             if (s->place->dims[k] == d)
                 return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, s->off),
@@ -301,8 +302,9 @@ static dv_status declare(dv_builder *b, const dv_stmt *s)
                        s->name.at);
     if (s->n_dims > DV_MAX_DIMS)
         return dv_fail(b->diag, DV_E_LIMIT, dv_build_at(b, s->off),
-                       "%.*s has %d dimensions, at most %d are supported", len,
-                       s->name.at, (int)s->n_dims, (int)DV_MAX_DIMS);
+                       "%.*s has %d dimension%s, at most %d are supported", len,
+                       s->name.at, (int)s->n_dims,
+                       DV_PLURAL(s->n_dims, "", "s"), (int)DV_MAX_DIMS);
     int64_t *shape = DV_NEW(a, int64_t, s->n_dims);
     char *name = dv_arena_copy(a, s->name.at, s->name.len);
     char *file = s->file.at ? dv_arena_copy(a, s->file.at, s->file.len) : NULL;

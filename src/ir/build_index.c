@@ -7,6 +7,7 @@
 // a[N-1-i]); otherwise from dims that it indexes alone in reads with a border.
 #include "ir/build.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include "lang/reduce.h"
 #include <inttypes.h>
 #include <string.h>
@@ -405,9 +406,9 @@ dv_status dv_access_make(dv_opbuild *o, const dv_node *n, int32_t tensor,
     if ((int64_t)n->n_args != t->n_dims)
         return dv_fail(o->b->diag, DV_E_SHAPE, dv_build_at(o->b, n->off),
                        "%s has %d dimension%s, here %s %d ind%s", t->name,
-                       (int)t->n_dims, t->n_dims == 1 ? "" : "s",
-                       n->n_args == 1 ? "is" : "are", (int)n->n_args,
-                       n->n_args == 1 ? "ex" : "ices");
+                       (int)t->n_dims, DV_PLURAL(t->n_dims, "", "s"),
+                       DV_PLURAL(n->n_args, "is", "are"), (int)n->n_args,
+                       DV_PLURAL(n->n_args, "ex", "ices"));
     dv_index *index = DV_NEW(&o->b->p->arena, dv_index, n->n_args);
     if (!index)
         return dv_nomem(o->b->diag);

@@ -2,6 +2,7 @@
 // indices and ranges are resolved in build_index.c.
 #include "ir/build.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include "lang/reduce.h"
 #include <inttypes.h>
 #include <math.h>
@@ -493,8 +494,8 @@ static dv_status define(dv_opbuild *o, int type, int32_t *id)
                                lhs->name);
     if (lhs->n_args > DV_MAX_DIMS)
         return dv_fail(b->diag, DV_E_LIMIT, dv_build_at(b, lhs->off),
-                       "%u dimensions, at most %d are supported", lhs->n_args,
-                       (int)DV_MAX_DIMS);
+                       "%u dimension%s, at most %d are supported", lhs->n_args,
+                       DV_PLURAL(lhs->n_args, "", "s"), (int)DV_MAX_DIMS);
     int64_t *shape = DV_NEW(&b->p->arena, int64_t, lhs->n_args);
     char *name = dv_arena_copy(&b->p->arena, lhs->name.at, lhs->name.len);
     if (!shape || !name)

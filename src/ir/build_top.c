@@ -24,6 +24,7 @@
 // vector kernels compute with these.
 #include "ir/build.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include "lang/reduce.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -98,8 +99,9 @@ static dv_status check_ranges(const top *t)
                        t->rank->name, t->rank->begin);
     if (t->rank->end > count)
         return dv_fail(t->o->b->diag, DV_E_SHAPE, at,
-                       "%s has %" PRId64 " values, but %s runs to %" PRId64,
-                       t->var->name, count, t->rank->name, t->rank->end - 1);
+                       "%s has %" PRId64 " value%s, but %s runs to %" PRId64,
+                       t->var->name, count, DV_PLURAL(count, "", "s"),
+                       t->rank->name, t->rank->end - 1);
     return DV_OK;
 }
 

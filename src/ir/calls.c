@@ -8,6 +8,7 @@
 #include "base/math.h"
 #include "base/options.h"
 #include "base/dtype.h"
+#include "base/plural.h"
 #include "ir/program.h"
 #include <math.h>
 #include <stdarg.h>
@@ -333,7 +334,7 @@ dv_term dv_build_apply(dv_build *b, const char *function, int n,
     int fn = find_function(function, n, &takes);
     if (fn < 0 && takes)
         return refuse(b, DV_E_USAGE, "%s takes %d argument%s, here are %d",
-                      function, takes, takes == 1 ? "" : "s", n);
+                      function, takes, DV_PLURAL(takes, "", "s"), n);
     if (fn < 0)
         return refuse(b, DV_E_NAME, "there is no function %.60s", function);
     if (!usable(b, function, n, args))
@@ -515,8 +516,8 @@ static void take_placement(dv_build *b, dv_stmt *s, const char *name,
     for (int i = 0; i < n_split; i++) {
         if (split[i] < 0 || split[i] >= s->n_dims) {
             refuse(b, DV_E_SHAPE,
-                   "split(%d): %s has %d dimensions, counted from 0", split[i],
-                   name, s->n_dims);
+                   "split(%d): %s has %d dimension%s, counted from 0", split[i],
+                   name, s->n_dims, DV_PLURAL(s->n_dims, "", "s"));
             return;
         }
         p->dims[i] = split[i];

@@ -1,5 +1,6 @@
 #include "ir/infer.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -133,8 +134,9 @@ static dv_status look_at(const finder *f, const dv_input_shape *shape,
         return DV_OK;
     if (s->n_dims != shape->n_dims)
         return dv_fail(diag, DV_E_SHAPE, (dv_loc){&f->p->src, s->off},
-                       "%s has %d dims, the array has %d", shape->name,
-                       (int)s->n_dims, shape->n_dims);
+                       "%s has %d dim%s, the array has %d", shape->name,
+                       (int)s->n_dims, DV_PLURAL(s->n_dims, "", "s"),
+                       shape->n_dims);
     for (int d = 0; d < s->n_dims; d++)
         DV_TRY(solve(f, s, shape, d, found, diag));
     return DV_OK;

@@ -1,6 +1,7 @@
 // Makes new ops out of parts of an op: selects the variables and reads that a
 // part needs, and creates the temporary that it writes.
 #include "base/math.h"
+#include "base/plural.h"
 #include "ir/lower.h"
 #include <stdio.h>
 #include <string.h>
@@ -260,8 +261,8 @@ dv_status dv_lower_temp(dv_lowering *lw, const int64_t *shape, int n,
     if (n > DV_MAX_DIMS)
         return dv_fail(lw->diag, DV_E_LIMIT, at,
                        "a part of the statement needs a temporary of %d "
-                       "dimensions, at most %d are supported",
-                       n, (int)DV_MAX_DIMS);
+                       "dimension%s, at most %d are supported",
+                       n, DV_PLURAL(n, "", "s"), (int)DV_MAX_DIMS);
     for (int d = 0; d < n; d++) {
         // The number of elements cannot overflow, because the number of points
         // of a statement fits 64 bits.

@@ -3,6 +3,7 @@
 // written by hand and programs assembled by code.
 #include "ir/program.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -177,8 +178,8 @@ static dv_status check_write(const verifier *vf, const dv_op *op)
     if (!once && points <= t->n_elems && t->n_elems > MAX_COUNTED)
         return dv_fail(vf->diag, DV_E_WRITE, at(vf, op->write.off),
                        "that no element of %s is written twice cannot be shown "
-                       "for indices like these and %" PRId64 " elements",
-                       t->name, t->n_elems);
+                       "for indices like these and %" PRId64 " element%s",
+                       t->name, t->n_elems, DV_PLURAL(t->n_elems, "", "s"));
     if (!once)
         return dv_fail(vf->diag, DV_E_WRITE, at(vf, op->write.off),
                        "%" PRId64 " points write %s, and some element more "
@@ -186,9 +187,10 @@ static dv_status check_write(const verifier *vf, const dv_op *op)
                        points, t->name);
     if (!op->update && points != t->n_elems)
         return dv_fail(vf->diag, DV_E_WRITE, at(vf, op->write.off),
-                       "%s has %" PRId64 " elements, this defines %" PRId64
+                       "%s has %" PRId64 " element%s, this defines %" PRId64
                        " of them; define all of it, then update it with <-",
-                       t->name, t->n_elems, points);
+                       t->name, t->n_elems, DV_PLURAL(t->n_elems, "", "s"),
+                       points);
     return DV_OK;
 }
 

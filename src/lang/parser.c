@@ -25,6 +25,7 @@
 // position of one.
 #include "lang/ast.h"
 #include "base/dtype.h"
+#include "base/plural.h"
 #include "base/suggest.h"
 #include "lang/lexer.h"
 #include <stdio.h>
@@ -255,7 +256,7 @@ static dv_status call(parser *p, dv_node **out)
     if (n != info->n_args)
         return dv_fail(p->lx->diag, DV_E_SYNTAX, (dv_loc){p->lx->src, off},
                        "%s takes %d argument%s, here are %d", info->text,
-                       info->n_args, info->n_args == 1 ? "" : "s", (int)n);
+                       info->n_args, DV_PLURAL(info->n_args, "", "s"), (int)n);
     return apply(p, out, fn, off, args, (uint32_t)n);
 }
 

@@ -10,6 +10,7 @@
 // are chosen as described in layout/stick.h; the copies that this requires are
 // inserted into the plan's program.
 #include "base/math.h"
+#include "base/plural.h"
 #include "layout/stick.h"
 #include <inttypes.h>
 #include <string.h>
@@ -162,8 +163,8 @@ static dv_status read_one(dv_plan *plan, dv_lexer *lx, int32_t tensor)
         DV_TRY(dv_lex_int(lx, &stick, "the number of a dim"));
     }
     if (stick >= t->n_dims)
-        return dv_fail(lx->diag, DV_E_SHAPE, at, "%s has %d dims", t->name,
-                       (int)t->n_dims);
+        return dv_fail(lx->diag, DV_E_SHAPE, at, "%s has %d dim%s", t->name,
+                       (int)t->n_dims, DV_PLURAL(t->n_dims, "", "s"));
     DV_TRY(make(plan, tensor,
                 sparse       ? DV_STICK_NONE
                 : stick >= 0 ? (int)stick

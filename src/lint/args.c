@@ -2,6 +2,7 @@
 // against the sizes, and against each other.
 #include "lint/lint.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,9 +76,10 @@ static void check_constants(lint *l, int32_t i)
                 l, "arguments", "%s has %s %" PRId64 ", the plan has %" PRId64,
                 lint_core_name(l, i, who), known[k].name, v, known[k].want);
     if (l->args_limit > 0 && l->cores[i].n_args > l->args_limit)
-        lint_report(
-            l, "arguments", "%s has %d arguments, a core takes %" PRId64,
-            lint_core_name(l, i, who), (int)l->cores[i].n_args, l->args_limit);
+        lint_report(l, "arguments",
+                    "%s has %d argument%s, a core takes %" PRId64,
+                    lint_core_name(l, i, who), (int)l->cores[i].n_args,
+                    DV_PLURAL(l->cores[i].n_args, "", "s"), l->args_limit);
 }
 
 // Checks that the core has as many arguments as there are names, because the
@@ -86,9 +88,10 @@ static void check_number(lint *l, int32_t i)
 {
     char who[48];
     if (l->cores[i].n_args != l->n_names)
-        lint_report(l, "arguments", "%s has %d arguments for %d names",
+        lint_report(l, "arguments", "%s has %d argument%s for %d name%s",
                     lint_core_name(l, i, who), (int)l->cores[i].n_args,
-                    (int)l->n_names);
+                    DV_PLURAL(l->cores[i].n_args, "", "s"), (int)l->n_names,
+                    DV_PLURAL(l->n_names, "", "s"));
 }
 
 static void check_shard_args(lint *l, int32_t i)
@@ -127,10 +130,10 @@ static void check_rect_args(lint *l, int32_t i)
         tiles = -1;
     if (count != tiles || start != m0 * l->nt + n0)
         lint_report(l, "arguments",
-                    "%s has %" PRId64 " tiles from %" PRId64
+                    "%s has %" PRId64 " tile%s from %" PRId64
                     " on, its rectangle has %" PRId64 " from %" PRId64,
-                    lint_core_name(l, i, who), count, start, tiles,
-                    m0 * l->nt + n0);
+                    lint_core_name(l, i, who), count, DV_PLURAL(count, "", "s"),
+                    start, tiles, m0 * l->nt + n0);
 }
 
 // Checks which core multicasts panels (rows of tiles of A, columns of tiles of
@@ -167,9 +170,10 @@ static void check_stream_args(lint *l, int32_t i)
     if (!none && (count < 1 || k0 < 0 || k0 >= l->kt || k1 < 1 || k1 > l->kt ||
                   (count == 1 && k0 >= k1)))
         lint_report(l, "arguments",
-                    "%s streams %" PRId64 " tiles from step %" PRId64
+                    "%s streams %" PRId64 " tile%s from step %" PRId64
                     " to step %" PRId64 " of %" PRId64,
-                    lint_core_name(l, i, who), count, k0, k1, l->kt);
+                    lint_core_name(l, i, who), count, DV_PLURAL(count, "", "s"),
+                    k0, k1, l->kt);
 }
 
 // Sorts the spans (ranges of k steps), drops empty ones and merges adjacent
@@ -415,8 +419,9 @@ static void check_contributors(lint *l)
             if (left != 0)
                 lint_report(l, "arguments",
                             "core %" PRId64 ",%" PRId64 " waits for %" PRId64
-                            " parts too %s",
+                            " part%s too %s",
                             owner_x, owner_y, left > 0 ? left : -left,
+                            DV_PLURAL(left > 0 ? left : -left, "", "s"),
                             left > 0 ? "many" : "few");
             tile = last;
             owner_x = l->cores[i].x;
@@ -425,16 +430,17 @@ static void check_contributors(lint *l)
         } else if (a.contributors) {
             lint_report(l, "arguments",
                         "%s waits for %" PRId64
-                        " parts of tiles that are whole "
+                        " part%s of tiles that are whole "
                         "or not its own",
-                        lint_core_name(l, i, who), a.contributors);
+                        lint_core_name(l, i, who), a.contributors,
+                        DV_PLURAL(a.contributors, "", "s"));
         }
     }
     if (left)
         lint_report(l, "arguments",
                     "core %" PRId64 ",%" PRId64 " waits for %" PRId64
-                    " parts that nobody has",
-                    owner_x, owner_y, left);
+                    " part%s that nobody has",
+                    owner_x, owner_y, left, DV_PLURAL(left, "", "s"));
 }
 
 // Checks that cores in one row of the grid have the same tile rows, and those

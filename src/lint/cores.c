@@ -205,7 +205,9 @@ static void check_cores(lint *l)
     if (l->has_all && n)
         check_ranges(l, &l->all, "range of all_cores", sorted, n);
     if (l->n_cores >= 0 && l->n_cores != l->n)
-        lint_report(l, "ranges", "%" PRId64 " cores are stated, %d have rows",
+        lint_report(l, "ranges",
+                    "the number of cores is stated as %" PRId64
+                    ", the table has %d",
                     l->n_cores, (int)l->n);
 }
 

@@ -13,6 +13,7 @@
 #include "lint/lint.h"
 #include "divvy/grid.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include "plan/plan.h"
 #include <inttypes.h>
 #include <stdarg.h>
@@ -262,8 +263,9 @@ static void check_memory(lint *l, int64_t tiles)
         if (!dv_mul_i64(&need, b->tiles, b->page_bytes) || need != b->bytes)
             lint_report(l, "memory",
                         "buffer %s has %" PRId64 " bytes for %" PRId64
-                        " tiles of %" PRId64,
-                        b->name, b->bytes, b->tiles, b->page_bytes);
+                        " tile%s of %" PRId64,
+                        b->name, b->bytes, b->tiles,
+                        DV_PLURAL(b->tiles, "", "s"), b->page_bytes);
         // The buffer for partial sums holds f32, of 4 bytes, whatever the
         // element type is.
         int64_t page = strcmp(b->name, "partial") ? l->elem_bytes : 4;
@@ -276,9 +278,9 @@ static void check_memory(lint *l, int64_t tiles)
                         b->name, b->page_bytes, page);
         if (b->tiles < least)
             lint_report(l, "memory",
-                        "buffer %s has %" PRId64 " tiles, %" PRId64
+                        "buffer %s has %" PRId64 " tile%s, %" PRId64
                         " must fit it",
-                        b->name, b->tiles, least);
+                        b->name, b->tiles, DV_PLURAL(b->tiles, "", "s"), least);
         sum += b->bytes;
     }
     if (l->core_bytes >= 0 && l->n_buffers && sum != l->core_bytes)
@@ -331,7 +333,8 @@ void lint_check_all(lint *l)
     tiles = l->mt * l->nt * l->batch;
     if (l->n_tiles >= 0 && l->n_tiles != tiles)
         lint_report(l, "format",
-                    "%" PRId64 " tiles are stated, there are %" PRId64,
+                    "the number of tiles is stated as %" PRId64
+                    ", it is %" PRId64,
                     l->n_tiles, tiles);
     lint_check_stage(l);
     lint_check_args(l);

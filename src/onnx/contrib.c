@@ -1,5 +1,6 @@
 // Operators of the domain com.microsoft that exporters and optimisers write:
 // products with transposed or quantised operands, and attention.
+#include "base/plural.h"
 #include "onnx/import.h"
 #include <math.h>
 #include <string.h>
@@ -14,7 +15,8 @@ static dv_status exchange(dv_on *cx, dv_on_value **v)
     if (!view)
         return DV_E_NOMEM;
     if (n < 2)
-        return dv_on_refuse(cx, "a transposed operand has %d dims", n);
+        return dv_on_refuse(cx, "a transposed operand has %d dim%s", n,
+                            DV_PLURAL(n, "", "s"));
     for (int d = 0; d < n; d++)
         perm[d] = d < n - 2 ? d : 2 * n - 3 - d;
     DV_TRY(dv_on_transpose(cx, view, *v, perm));
@@ -64,8 +66,8 @@ static dv_status rescale(dv_on *cx, const dv_onnx_node *n, dv_on_value *sum,
         return DV_E_NOMEM;
     for (int i = 1; i < 4; i++)
         if (v[i] && (v[i]->n_dims > 1 || (i == 1 && dv_on_count(v[i]) > 1)))
-            return dv_on_refuse(cx, "a scale or the bias has %d dims",
-                                v[i]->n_dims);
+            return dv_on_refuse(cx, "a scale or the bias has %d dim%s",
+                                v[i]->n_dims, DV_PLURAL(v[i]->n_dims, "", "s"));
     dv_on_loop_begin(&l, cx);
     DV_TRY(dv_on_broadcast(&l, v, bias ? 4 : 3, t));
     dv_term y = dv_on_2(cx, "*", t[0], dv_on_2(cx, "*", t[1], t[2]));
@@ -157,8 +159,9 @@ static dv_status attend(dv_on *cx, const dv_onnx_node *n, dv_on_value *q,
     if (causal && k->dims[1] != length)
         return dv_on_refuse(cx,
                             "attribute unidirectional with %lld queries "
-                            "and %lld keys is not supported",
-                            (long long)length, (long long)k->dims[1]);
+                            "and %lld key%s is not supported",
+                            (long long)length, (long long)k->dims[1],
+                            DV_PLURAL(k->dims[1], "", "s"));
     int64_t dims[] = {q->dims[0], length, v->dims[2]};
     dv_on_value *scores = dv_on_temp(cx, "scores"),
                 *masked = dv_on_temp(cx, "masked"),

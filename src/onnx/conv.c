@@ -2,6 +2,7 @@
 #include "onnx/conv.h"
 #include "base/dtype.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include <math.h>
 #include <string.h>
 
@@ -18,8 +19,8 @@ static dv_status list_or(dv_on *cx, const dv_onnx_node *n, const char *name,
     int len;
     const int64_t *list = dv_on_ints(n, name, &len);
     if (list && len && len != count)
-        return dv_on_refuse(cx, "attribute %s has %d entries, not %d", name,
-                            len, count);
+        return dv_on_refuse(cx, "attribute %s has %d %s, not %d", name, len,
+                            DV_PLURAL(len, "entry", "entries"), count);
     for (int i = 0; i < count; i++)
         out[i] = list && len ? list[i] : other;
     return DV_OK;
@@ -242,14 +243,17 @@ dv_status dv_on_conv_read(dv_on *cx, const dv_onnx_node *n, dv_on_conv *c)
     c->dtype = x->dtype;
     if (x->n_dims < 3 || w->n_dims != x->n_dims ||
         x->n_dims + 1 > DV_MAX_DIMS / 2 + 2)
-        return dv_on_refuse(cx, "its input has %d dims and its weights %d",
-                            x->n_dims, w->n_dims);
+        return dv_on_refuse(cx, "its input has %d dim%s and its weights %d",
+                            x->n_dims, DV_PLURAL(x->n_dims, "", "s"),
+                            w->n_dims);
     if (c->groups < 1 || w->dims[0] % c->groups ||
         x->dims[1] != w->dims[1] * c->groups)
         return dv_on_refuse(cx,
-                            "%lld channels in %lld groups do not fit "
+                            "%lld channel%s in %lld group%s do not fit "
                             "weights for %lld",
-                            (long long)x->dims[1], (long long)c->groups,
+                            (long long)x->dims[1],
+                            DV_PLURAL(x->dims[1], "", "s"),
+                            (long long)c->groups, DV_PLURAL(c->groups, "", "s"),
                             (long long)w->dims[1]);
     if (c->b && (c->b->n_dims != 1 || c->b->dims[0] != w->dims[0]))
         return dv_on_refuse(cx, "the shape of its bias does not fit");
@@ -281,8 +285,8 @@ dv_status dv_on_conv_integer(dv_on *cx, const dv_onnx_node *n)
     if (c.x_zero) {
         DV_TRY(dv_on_get_floats(cx, c.x_zero, "x_zero_point", &zero, &count));
         if (count != 1)
-            return dv_on_refuse(cx, "input x_zero_point has %d elements",
-                                count);
+            return dv_on_refuse(cx, "input x_zero_point has %d element%s",
+                                count, DV_PLURAL(count, "", "s"));
         c.pad = zero[0];
     }
     dv_on_value *out = dv_on_out(cx, n, 0);
@@ -389,7 +393,8 @@ static dv_status transposed_window(dv_on *cx, const dv_onnx_node *n,
     DV_TRY(list_or(cx, n, "output_padding", dims, 0, more));
     const int64_t *given = dv_on_ints(n, "output_shape", &len);
     if (given && len != dims && len != x->n_dims)
-        return dv_on_refuse(cx, "attribute output_shape has %d entries", len);
+        return dv_on_refuse(cx, "attribute output_shape has %d %s", len,
+                            DV_PLURAL(len, "entry", "entries"));
     for (int i = 0; i < dims; i++) {
         win->size[i] = w->dims[2 + i];
         if (win->size[i] < 1 || win->stride[i] < 1 || win->dilation[i] < 1 ||
@@ -713,9 +718,10 @@ dv_status dv_on_pool(dv_on *cx, const dv_onnx_node *n)
         return DV_E_NOMEM;
     if (x->n_dims < 3 || len != x->n_dims - 2)
         return dv_on_refuse(cx,
-                            "attribute kernel_shape has %d entries, its "
-                            "input %d dims",
-                            len, x->n_dims);
+                            "attribute kernel_shape has %d %s, its "
+                            "input %d dim%s",
+                            len, DV_PLURAL(len, "entry", "entries"), x->n_dims,
+                            DV_PLURAL(x->n_dims, "", "s"));
     DV_TRY(dv_on_window_read(cx, n, len, x->dims + 2, kernel, &w));
     if (!strcmp(n->type, "MaxPool"))
         return max_pool(cx, n, out, x, &w);
@@ -761,7 +767,8 @@ dv_status dv_on_max_unpool(dv_on *cx, const dv_onnx_node *n)
     if (!out || !flat || !made)
         return DV_E_NOMEM;
     if (spatial < 1 || at->n_dims != x->n_dims)
-        return dv_on_refuse(cx, "its input has %d dims", x->n_dims);
+        return dv_on_refuse(cx, "its input has %d dim%s", x->n_dims,
+                            DV_PLURAL(x->n_dims, "", "s"));
     DV_TRY(list_or(cx, n, "strides", spatial, 1, stride));
     DV_TRY(list_or(cx, n, "pads", 2 * spatial, 0, pads));
     DV_TRY(list_or(cx, n, "kernel_shape", spatial, 1, size));

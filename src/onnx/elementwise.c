@@ -1,6 +1,7 @@
 // Operators that compute each element alone: arithmetic, comparisons, logic,
 // functions, activations and casts, with ONNX's broadcasting.
 #include "base/dtype.h"
+#include "base/plural.h"
 #include "onnx/import.h"
 #include <math.h>
 #include <string.h>
@@ -351,8 +352,9 @@ dv_status dv_on_variadic(dv_on *cx, const dv_onnx_node *n)
     dv_on_value *v[MAX_OPERANDS];
     dv_term x[MAX_OPERANDS];
     if (n->n_inputs > MAX_OPERANDS || n->n_inputs < 1)
-        return dv_on_refuse(cx, "it has %d inputs, 1 to %d are supported",
-                            (int)n->n_inputs, (int)MAX_OPERANDS);
+        return dv_on_refuse(cx, "it has %d input%s, 1 to %d are supported",
+                            (int)n->n_inputs, DV_PLURAL(n->n_inputs, "", "s"),
+                            (int)MAX_OPERANDS);
     DV_TRY(dv_on_need(cx, n, n->n_inputs));
     for (int i = 0; i < n->n_inputs; i++)
         v[i] = dv_on_in(cx, n, i);

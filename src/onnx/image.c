@@ -1,6 +1,7 @@
 // Resize and Upsample: each dim is resized alone, by one to four taps per
 // result whose positions and weights are tables.
 #include "base/dtype.h"
+#include "base/plural.h"
 #include "onnx/import.h"
 #include <math.h>
 #include <string.h>
@@ -261,9 +262,10 @@ static dv_status optional(dv_on *cx, const dv_onnx_node *n, int i,
     if (!v || dv_on_count(v) == 0)
         return DV_OK;
     DV_TRY(dv_on_get_floats(cx, v, what, out, &len));
-    return len == count ? DV_OK
-                        : dv_on_refuse(cx, "input %s has %d elements, not %d",
-                                       what, len, count);
+    return len == count
+               ? DV_OK
+               : dv_on_refuse(cx, "input %s has %d element%s, not %d", what,
+                              len, DV_PLURAL(len, "", "s"), count);
 }
 
 dv_status dv_on_resize(dv_on *cx, const dv_onnx_node *n)

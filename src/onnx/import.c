@@ -2,6 +2,7 @@
 // nodes whose inputs are all known by a program of their own.
 #include "onnx/import.h"
 #include "base/dtype.h"
+#include "base/plural.h"
 #include "ir/eval.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -133,8 +134,9 @@ dv_status dv_on_need(dv_on *cx, const dv_onnx_node *n, int least)
 dv_status dv_on_norm_axis(dv_on *cx, int64_t axis, int n_dims, int *out)
 {
     if (axis < -n_dims || axis >= n_dims)
-        return dv_on_refuse(cx, "axis %lld of a tensor of %d dims",
-                            (long long)axis, n_dims);
+        return dv_on_refuse(cx, "axis %lld of a tensor of %d dim%s",
+                            (long long)axis, n_dims,
+                            DV_PLURAL(n_dims, "", "s"));
     *out = (int)(axis < 0 ? axis + n_dims : axis);
     return DV_OK;
 }

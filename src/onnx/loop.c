@@ -1,5 +1,6 @@
 // Loops over dims of values, which become statements of the program.
 #include "base/dtype.h"
+#include "base/plural.h"
 #include "onnx/import.h"
 #include <math.h>
 #include <stdio.h>
@@ -111,9 +112,10 @@ dv_status dv_on_use(dv_on_loop *l, dv_on_value *v, const int *axes)
         dv_on_axis *a = &l->axes[axes[d]];
         if (a->size != v->dims[d])
             return dv_on_refuse(l->cx,
-                                "'%s' has %lld elements along dim %d, other "
+                                "'%s' has %lld element%s along dim %d, other "
                                 "inputs %lld",
-                                v->name, (long long)v->dims[d], d,
+                                v->name, (long long)v->dims[d],
+                                DV_PLURAL(v->dims[d], "", "s"), d,
                                 (long long)a->size);
         if (refine(a, v, d))
             continue;
@@ -171,9 +173,10 @@ void dv_on_start(dv_on_loop *l)
     l->started = 1;
     if (l->n_vars > DV_MAX_VARS)
         fail(l, dv_on_refuse(l->cx,
-                             "it needs %d loops, at most %d are "
+                             "it needs %d loop%s, at most %d are "
                              "supported",
-                             l->n_vars, (int)DV_MAX_VARS));
+                             l->n_vars, DV_PLURAL(l->n_vars, "", "s"),
+                             (int)DV_MAX_VARS));
 }
 
 // -- Reads -------------------------------------------------------------------

@@ -1,5 +1,6 @@
 // Losses: NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss.
 #include "base/dtype.h"
+#include "base/plural.h"
 #include "onnx/import.h"
 #include <string.h>
 
@@ -104,7 +105,8 @@ dv_status dv_on_loss(dv_on *cx, const dv_onnx_node *n)
     if (!logs)
         return DV_E_NOMEM;
     if (x->n_dims < 2)
-        return dv_on_refuse(cx, "its input has %d dims", x->n_dims);
+        return dv_on_refuse(cx, "its input has %d dim%s", x->n_dims,
+                            DV_PLURAL(x->n_dims, "", "s"));
     DV_TRY(dv_on_softmax_of(cx, logs, x, 2, 1));
     return loss_of(cx, n, out, logs);
 }

@@ -1,5 +1,6 @@
 // Matrix products: MatMul, Gemm, Einsum and the integer products.
 #include "base/dtype.h"
+#include "base/plural.h"
 #include "onnx/import.h"
 #include <string.h>
 
@@ -144,9 +145,11 @@ dv_status dv_on_product(dv_on *cx, dv_on_value *out, dv_on_value *a,
     DV_TRY(as_matrix(cx, &b, 0));
     n = a->n_dims > b->n_dims ? a->n_dims : b->n_dims;
     if (b->dims[b->n_dims - 2] != a->dims[a->n_dims - 1])
-        return dv_on_refuse(cx, "A has %lld columns, B has %lld rows",
+        return dv_on_refuse(cx, "A has %lld column%s, B has %lld row%s",
                             (long long)a->dims[a->n_dims - 1],
-                            (long long)b->dims[b->n_dims - 2]);
+                            DV_PLURAL(a->dims[a->n_dims - 1], "", "s"),
+                            (long long)b->dims[b->n_dims - 2],
+                            DV_PLURAL(b->dims[b->n_dims - 2], "", "s"));
     factor x = {.x = a, .zero = a_zero}, y = {.x = b, .zero = b_zero};
     int bytes = is_byte(a) && is_byte(b);
     if (!bytes && (a_zero || b_zero))
@@ -204,8 +207,9 @@ dv_status dv_on_matmul_integer(dv_on *cx, const dv_onnx_node *n)
     dv_on_value *out = dv_on_out(cx, n, 0);
     for (int i = 0; i < 2; i++)
         if (zeros[i] && zeros[i]->n_dims > 1)
-            return dv_on_refuse(cx, "a zero point has %d dims",
-                                zeros[i]->n_dims);
+            return dv_on_refuse(cx, "a zero point has %d dim%s",
+                                zeros[i]->n_dims,
+                                DV_PLURAL(zeros[i]->n_dims, "", "s"));
     return out ? dv_on_product(cx, out, dv_on_in(cx, n, 0), dv_on_in(cx, n, 1),
                                DV_I32, zeros[0], zeros[1])
                : DV_E_NOMEM;
@@ -344,7 +348,8 @@ dv_status dv_on_einsum(dv_on *cx, const dv_onnx_node *n)
     const char *text = dv_on_string(n, "equation", "");
     dv_on_loop l;
     if (n->n_inputs < 1 || n->n_inputs > 8)
-        return dv_on_refuse(cx, "it has %d inputs", (int)n->n_inputs);
+        return dv_on_refuse(cx, "it has %d input%s", (int)n->n_inputs,
+                            DV_PLURAL(n->n_inputs, "", "s"));
     DV_TRY(dv_on_need(cx, n, n->n_inputs));
     dv_on_value *out = dv_on_out(cx, n, 0);
     for (int i = 0; i < n->n_inputs; i++)

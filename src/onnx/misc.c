@@ -1,5 +1,6 @@
 // Constants, ranges, If, dropout and other small operators.
 #include "base/dtype.h"
+#include "base/plural.h"
 #include "onnx/import.h"
 #include <math.h>
 #include <string.h>
@@ -72,7 +73,8 @@ dv_status dv_on_constant_of_shape(dv_on *cx, const dv_onnx_node *n)
     if (!out || !one)
         return DV_E_NOMEM;
     if (count > DV_MAX_DIMS)
-        return dv_on_refuse(cx, "its result has %d dims", count);
+        return dv_on_refuse(cx, "its result has %d dim%s", count,
+                            DV_PLURAL(count, "", "s"));
     for (int d = 0; d < count; d++)
         if (dims[d] < 0)
             return dv_on_refuse(cx, "dim %d is negative", d);
@@ -123,7 +125,8 @@ dv_status dv_on_if(dv_on *cx, const dv_onnx_node *n)
     DV_TRY(dv_on_need(cx, n, 1));
     DV_TRY(dv_on_get_ints(cx, dv_on_in(cx, n, 0), "cond", &condition, &count));
     if (count != 1)
-        return dv_on_refuse(cx, "its condition has %d elements", count);
+        return dv_on_refuse(cx, "its condition has %d element%s", count,
+                            DV_PLURAL(count, "", "s"));
     const dv_onnx_attr *a =
         dv_on_attr(n, condition[0] ? "then_branch" : "else_branch");
     return a && a->g ? dv_on_subgraph(cx, a->g, n)
@@ -199,7 +202,8 @@ dv_status dv_on_trilu(dv_on *cx, const dv_onnx_node *n)
     if (!out)
         return DV_E_NOMEM;
     if (x->n_dims < 2)
-        return dv_on_refuse(cx, "its input has %d dims", x->n_dims);
+        return dv_on_refuse(cx, "its input has %d dim%s", x->n_dims,
+                            DV_PLURAL(x->n_dims, "", "s"));
     dv_on_loop_begin(&l, cx);
     DV_TRY(dv_on_over(&l, x, axes));
     dv_on_start(&l);
@@ -223,9 +227,9 @@ dv_status dv_on_eye_like(dv_on *cx, const dv_onnx_node *n)
     if (x->n_dims != 2 || t < 0 || dv_on_count(x) > DV_ON_MAX_FOLD ||
         dv_on_count(x) == 0)
         return dv_on_refuse(cx,
-                            "its input has %d dims, is empty or too large, or "
+                            "its input has %d dim%s, is empty or too large, or "
                             "its type is not supported",
-                            x->n_dims);
+                            x->n_dims, DV_PLURAL(x->n_dims, "", "s"));
     double *list = DV_NEW(cx->arena, double, dv_on_count(x) + 1);
     if (!list)
         return dv_nomem(cx->diag);
@@ -247,7 +251,8 @@ dv_status dv_on_cumsum(dv_on *cx, const dv_onnx_node *n)
     if (!out)
         return DV_E_NOMEM;
     if (count != 1)
-        return dv_on_refuse(cx, "input axis has %d elements", count);
+        return dv_on_refuse(cx, "input axis has %d element%s", count,
+                            DV_PLURAL(count, "", "s"));
     DV_TRY(dv_on_norm_axis(cx, list[0], x->n_dims, &axis));
     int exclusive = dv_on_int(n, "exclusive", 0) != 0;
     int reverse = dv_on_int(n, "reverse", 0) != 0;

@@ -3,6 +3,7 @@
 #include "onnx/model.h"
 #include "base/dtype.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,8 +135,10 @@ static dv_status tensor_field(const reader *r, const dv_wire_field *f,
         DV_TRY(push_ints(r, f, &dims, &n, &cap));
         if (t->n_dims + n > DV_MAX_DIMS)
             return dv_fail(r->diag, DV_E_LIMIT, (dv_loc){r->src, DV_FILE},
-                           "a tensor has %d dims, at most %d are supported",
-                           (int)(t->n_dims + n), (int)DV_MAX_DIMS);
+                           "a tensor has %d dim%s, at most %d are supported",
+                           (int)(t->n_dims + n),
+                           DV_PLURAL((t->n_dims + n), "", "s"),
+                           (int)DV_MAX_DIMS);
         for (int32_t i = 0; i < n; i++)
             t->dims[t->n_dims++] = dims[i];
         return DV_OK;
@@ -287,8 +290,8 @@ dv_status dv_onnx_elements(const void **out, const dv_onnx_tensor *t,
                        n) != n)
         return dv_fail(diag, DV_E_FORMAT, (dv_loc){src, DV_FILE},
                        "tensor '%s' does not have the %" PRId64
-                       " elements of its shape",
-                       t->name, n);
+                       " element%s of its shape",
+                       t->name, n, DV_PLURAL(n, "", "s"));
     *out = data;
     return DV_OK;
 }

@@ -1,6 +1,7 @@
 // Quantised operators: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear,
 // QLinearMatMul and QLinearConv.
 #include "base/dtype.h"
+#include "base/plural.h"
 #include "onnx/conv.h"
 #include <math.h>
 #include <string.h>
@@ -28,7 +29,8 @@ static dv_status scale_axes(dv_on *cx, const dv_on_value *v, int axis, int *out)
 {
     out[0] = v && dv_on_count(v) > 1 ? axis : -1;
     if (v && v->n_dims > 1)
-        return dv_on_refuse(cx, "a scale or zero point has %d dims", v->n_dims);
+        return dv_on_refuse(cx, "a scale or zero point has %d dim%s", v->n_dims,
+                            DV_PLURAL(v->n_dims, "", "s"));
     return DV_OK;
 }
 
@@ -210,7 +212,8 @@ dv_status dv_on_qlinear_conv(dv_on *cx, const dv_onnx_node *n)
     c.dtype = DV_I32;
     DV_TRY(dv_on_get_floats(cx, v[2], "x_zero_point", &zero, &count));
     if (count != 1)
-        return dv_on_refuse(cx, "input x_zero_point has %d elements", count);
+        return dv_on_refuse(cx, "input x_zero_point has %d element%s", count,
+                            DV_PLURAL(count, "", "s"));
     c.pad = zero[0];
     DV_TRY(dv_on_conv_of(cx, acc, &c));
     return requantize(cx, out, acc, v[1], v[4], v[6], v[7], 1);

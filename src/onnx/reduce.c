@@ -1,6 +1,7 @@
 // Reductions over dims, and what is made of them: softmax, normalisations,
 // argmax and argmin.
 #include "base/dtype.h"
+#include "base/plural.h"
 #include "onnx/import.h"
 #include <math.h>
 #include <string.h>
@@ -342,7 +343,8 @@ dv_status dv_on_instance_norm(dv_on *cx, const dv_onnx_node *n)
     DV_TRY(dv_on_need(cx, n, 3));
     dv_on_value *x = dv_on_in(cx, n, 0), *out = dv_on_out(cx, n, 0);
     if (x->n_dims < 3)
-        return dv_on_refuse(cx, "its input has %d dims", x->n_dims);
+        return dv_on_refuse(cx, "its input has %d dim%s", x->n_dims,
+                            DV_PLURAL(x->n_dims, "", "s"));
     DV_TRY(moments(cx, x, ((1u << x->n_dims) - 1) & ~3u,
                    dv_on_float(n, "epsilon", 1e-5), 0, &mean, &scale));
     factor g = of_channel(dv_on_in(cx, n, 1));
@@ -524,7 +526,8 @@ dv_status dv_on_batch_norm(dv_on *cx, const dv_onnx_node *n)
     if (cx->opset < 9 && !dv_on_int(n, "spatial", 1))
         return dv_on_refuse(cx, "attribute spatial is 0");
     if (x->n_dims < 2)
-        return dv_on_refuse(cx, "its input has %d dims", x->n_dims);
+        return dv_on_refuse(cx, "its input has %d dim%s", x->n_dims,
+                            DV_PLURAL(x->n_dims, "", "s"));
     if (dv_on_int(n, "training_mode", 0))
         return batch_norm_training(cx, n, out, v, epsilon);
     if (dv_on_known(v[0]) && dv_on_known(v[1]) && dv_on_known(v[2]) &&

@@ -1,6 +1,7 @@
 // LSTM, GRU and RNN: a product of all inputs with the input weights, then a
 // repeat over the steps that updates the state.
 #include "base/dtype.h"
+#include "base/plural.h"
 #include "onnx/import.h"
 #include <string.h>
 #include <strings.h>
@@ -543,7 +544,8 @@ dv_status dv_on_recurrent(dv_on *cx, const dv_onnx_node *n)
     l.gates = l.kind == 'L' ? 4 : l.kind == 'G' ? 3 : 1;
     l.clip = dv_on_float(n, "clip", 0);
     if (l.x->n_dims != 3 || dv_on_in(cx, n, 2)->n_dims != 3)
-        return dv_on_refuse(cx, "its input has %d dims", l.x->n_dims);
+        return dv_on_refuse(cx, "its input has %d dim%s", l.x->n_dims,
+                            DV_PLURAL(l.x->n_dims, "", "s"));
     if (batch_first)
         DV_TRY(swap(cx, &l.x, 0, 1));
     l.steps = l.x->dims[0];

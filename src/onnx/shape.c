@@ -2,6 +2,7 @@
 // concatenation, padding and tiles.
 #include "base/dtype.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include "onnx/import.h"
 #include <string.h>
 
@@ -61,11 +62,13 @@ static dv_status resolve(dv_on *cx, const dv_on_value *x, int64_t *dims, int n,
         dims[open] = total / known;
         known = total;
     }
-    return known == total ? DV_OK
-                          : dv_on_refuse(cx,
-                                         "%lld elements cannot have a shape of "
-                                         "%lld",
-                                         (long long)total, (long long)known);
+    return known == total
+               ? DV_OK
+               : dv_on_refuse(cx,
+                              "%lld element%s cannot have a shape of "
+                              "%lld",
+                              (long long)total, DV_PLURAL(total, "", "s"),
+                              (long long)known);
 }
 
 dv_status dv_on_op_reshape(dv_on *cx, const dv_onnx_node *n)
@@ -83,7 +86,8 @@ dv_status dv_on_op_reshape(dv_on *cx, const dv_onnx_node *n)
     if (!out)
         return DV_E_NOMEM;
     if (count > DV_MAX_DIMS)
-        return dv_on_refuse(cx, "its result has %d dims", count);
+        return dv_on_refuse(cx, "its result has %d dim%s", count,
+                            DV_PLURAL(count, "", "s"));
     for (int d = 0; d < count; d++)
         dims[d] = list[d];
     DV_TRY(resolve(cx, x, dims, count, dv_on_int(n, "allowzero", 0) != 0));
@@ -116,9 +120,10 @@ dv_status dv_on_op_transpose(dv_on *cx, const dv_onnx_node *n)
         return DV_E_NOMEM;
     if (list && len != x->n_dims)
         return dv_on_refuse(cx,
-                            "attribute perm has %d entries, its input %d "
-                            "dims",
-                            len, x->n_dims);
+                            "attribute perm has %d %s, its input %d "
+                            "dim%s",
+                            len, DV_PLURAL(len, "entry", "entries"), x->n_dims,
+                            DV_PLURAL(x->n_dims, "", "s"));
     for (int d = 0; d < x->n_dims; d++) {
         int64_t p = list ? list[d] : x->n_dims - 1 - d;
         if (p < 0 || p >= x->n_dims || seen >> p & 1)
@@ -163,7 +168,8 @@ dv_status dv_on_unsqueeze(dv_on *cx, const dv_onnx_node *n)
     DV_TRY(get_axes(cx, n, 1, &axes, &count));
     int n_dims = x->n_dims + (count < 0 ? 0 : count);
     if (n_dims > DV_MAX_DIMS)
-        return dv_on_refuse(cx, "its result has %d dims", n_dims);
+        return dv_on_refuse(cx, "its result has %d dim%s", n_dims,
+                            DV_PLURAL(n_dims, "", "s"));
     for (int i = 0; i < count; i++) {
         DV_TRY(dv_on_norm_axis(cx, axes[i], n_dims, &axis));
         if (fresh >> axis & 1)
@@ -241,8 +247,9 @@ dv_status dv_on_split(dv_on *cx, const dv_onnx_node *n)
     else
         parts = dv_on_ints(n, "split", &count);
     if (parts && count != n->n_outputs)
-        return dv_on_refuse(cx, "it has %d parts and %d outputs", count,
-                            (int)n->n_outputs);
+        return dv_on_refuse(cx, "it has %d part%s and %d output%s", count,
+                            DV_PLURAL(count, "", "s"), (int)n->n_outputs,
+                            DV_PLURAL(n->n_outputs, "", "s"));
     for (int d = 0; d < x->n_dims; d++)
         step[d] = 1, dims[d] = x->dims[d];
     int64_t each = dv_ceil_div(x->dims[axis], n->n_outputs);
@@ -272,15 +279,17 @@ dv_status dv_on_op_expand(dv_on *cx, const dv_onnx_node *n)
     if (!out)
         return DV_E_NOMEM;
     if (n_dims > DV_MAX_DIMS)
-        return dv_on_refuse(cx, "its result has %d dims", n_dims);
+        return dv_on_refuse(cx, "its result has %d dim%s", n_dims,
+                            DV_PLURAL(n_dims, "", "s"));
     for (int d = 0; d < n_dims; d++) {
         int p = d - n_dims + x->n_dims, q = d - n_dims + count;
         int64_t a = p >= 0 ? x->dims[p] : 1, b = q >= 0 ? shape[q] : 1;
         if (a != b && a != 1 && b != 1)
             return dv_on_refuse(cx,
-                                "dim %d has %lld elements, it cannot have "
+                                "dim %d has %lld element%s, it cannot have "
                                 "%lld",
-                                d, (long long)a, (long long)b);
+                                d, (long long)a, DV_PLURAL(a, "", "s"),
+                                (long long)b);
         dims[d] = a == 1 ? b : a;
     }
     return dv_on_expand(cx, out, x, n_dims, dims);
@@ -344,8 +353,9 @@ dv_status dv_on_tile(dv_on *cx, const dv_onnx_node *n)
     if (!out)
         return DV_E_NOMEM;
     if (count != x->n_dims || 2 * count > DV_MAX_DIMS)
-        return dv_on_refuse(cx, "it has %d repeats for %d dims", count,
-                            x->n_dims);
+        return dv_on_refuse(cx, "it has %d repeat%s for %d dim%s", count,
+                            DV_PLURAL(count, "", "s"), x->n_dims,
+                            DV_PLURAL(x->n_dims, "", "s"));
     // [a, b] -> [1, a, 1, b] -> [r, a, s, b] -> [r*a, s*b]
     for (int d = 0; d < count; d++) {
         if (times[d] < 0)
@@ -608,8 +618,9 @@ static dv_status get_pads(dv_on *cx, const dv_onnx_node *n, int n_dims,
     if (list)
         DV_TRY(dv_on_get_ints(cx, list, "axes", &axes, &n_axes));
     if (!pads || count != 2 * n_axes)
-        return dv_on_refuse(cx, "pads has %d entries for %d dims", count,
-                            n_axes);
+        return dv_on_refuse(cx, "pads has %d %s for %d dim%s", count,
+                            DV_PLURAL(count, "entry", "entries"), n_axes,
+                            DV_PLURAL(n_axes, "", "s"));
     for (int d = 0; d < n_dims; d++)
         before[d] = after[d] = 0;
     for (int i = 0; i < n_axes; i++) {

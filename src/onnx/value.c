@@ -2,6 +2,7 @@
 // index of each dim of the tensor is an offset plus strides times atoms.
 #include "base/dtype.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include "onnx/import.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -353,16 +354,19 @@ dv_status dv_on_reshape(dv_on *cx, dv_on_value *to, dv_on_value *from,
 {
     if (n_dims > DV_MAX_DIMS)
         return dv_on_refuse(cx,
-                            "a result has %d dims, at most %d are "
+                            "a result has %d dim%s, at most %d are "
                             "supported",
-                            n_dims, (int)DV_MAX_DIMS);
+                            n_dims, DV_PLURAL(n_dims, "", "s"),
+                            (int)DV_MAX_DIMS);
     DV_TRY(check_dims(cx, n_dims, dims));
     int64_t count = 1;
     for (int d = 0; d < n_dims; d++)
         count *= dims[d];
     if (count != dv_on_count(from))
-        return dv_on_refuse(cx, "%lld elements cannot have a shape of %lld",
-                            (long long)dv_on_count(from), (long long)count);
+        return dv_on_refuse(cx, "%lld element%s cannot have a shape of %lld",
+                            (long long)dv_on_count(from),
+                            DV_PLURAL(dv_on_count(from), "", "s"),
+                            (long long)count);
     for (int tries = 0;; tries++) {
         dv_on_value made = {0};
         dv_on_same(&made, from);

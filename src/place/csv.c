@@ -1,6 +1,7 @@
 // Reads and writes tables of buffers as CSV; the format is described in csv.h.
 #include "place/csv.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -310,8 +311,9 @@ static dv_status read_row(reader *r, int32_t i)
     *b = (dv_buffer)DV_BUFFER_INIT;
     if (r->n_row != r->csv->n_columns)
         return WRONG(r, DV_E_FORMAT, r->row[0],
-                     "%d fields in a table of %d columns", r->n_row,
-                     r->csv->n_columns);
+                     "%d field%s in a table of %d column%s", r->n_row,
+                     DV_PLURAL(r->n_row, "", "s"), r->csv->n_columns,
+                     DV_PLURAL(r->csv->n_columns, "", "s"));
     if (id.len == 0)
         return WRONG(r, DV_E_FORMAT, id, "the id is empty");
     if (dv_table_get(&r->ids, id.at, id.len, -1) >= 0)

@@ -1,6 +1,7 @@
 // Builds a task (the checked input of the solvers) from the caller's buffers.
 // All rules of the input are checked here, so that solvers may rely on them.
 #include "base/math.h"
+#include "base/plural.h"
 #include "base/stop.h"
 #include "place/place.h"
 #include <inttypes.h>
@@ -362,8 +363,9 @@ static dv_status read_all(const reader *r)
                        o->align_bytes);
     if (o->budget < 0 || !(o->time_limit_s >= 0))
         return dv_fail(r->diag, DV_E_USAGE, DV_NOWHERE,
-                       "a budget of %" PRId64 " steps and %g seconds",
-                       o->budget, o->time_limit_s);
+                       "a budget of %" PRId64 " step%s and %g seconds",
+                       o->budget, DV_PLURAL(o->budget, "", "s"),
+                       o->time_limit_s);
     if (r->n > MOST_BUFFERS)
         return dv_fail(r->diag, DV_E_LIMIT, DV_NOWHERE,
                        "%zu buffers are more than %d", r->n, MOST_BUFFERS);

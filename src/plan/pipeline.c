@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/options.h"
+#include "base/plural.h"
 #include "base/stop.h"
 #include "plan/source.h"
 #include <inttypes.h>
@@ -155,9 +156,10 @@ dv_status dv_choose_cores(dv_target *t, const dv_plan_options *options,
                               diag));
     if (options->cores && (options->cores < 1 || options->cores > t->cores))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "%s has %" PRId64 " cores%s, %" PRId64 " were asked for",
-                       t->name, t->cores, t->holes.n ? " left" : "",
-                       options->cores);
+                       "%s has %" PRId64 " core%s%s, %" PRId64
+                       " were asked for",
+                       t->name, t->cores, DV_PLURAL(t->cores, "", "s"),
+                       t->holes.n ? " left" : "", options->cores);
     if (options->cores)
         DV_TRY(dv_target_restrict_first(t, options->cores, diag));
     // A core of the host counts as having a fixed share of the memory
@@ -178,13 +180,15 @@ static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
                        plan->target.name);
     if (options->threads && options->cores)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "%" PRId64 " threads and %" PRId64
-                       " cores: on this machine a thread is a core",
-                       options->threads, options->cores);
+                       "%" PRId64 " thread%s and %" PRId64
+                       " core%s: on this machine a thread is a core",
+                       options->threads, DV_PLURAL(options->threads, "", "s"),
+                       options->cores, DV_PLURAL(options->cores, "", "s"));
     if (options->threads < 0 || options->threads > MAX_THREADS)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "%" PRId64 " threads: there may be 1 to %d",
-                       options->threads, (int)MAX_THREADS);
+                       "%" PRId64 " thread%s: there may be 1 to %d",
+                       options->threads, DV_PLURAL(options->threads, "", "s"),
+                       (int)MAX_THREADS);
     if (options->threads && options->threads != plan->target.cores) {
         // If the number of threads is given and differs from that of cores, the
         // grid of cores is dropped, because threads have no grid positions.

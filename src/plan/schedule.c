@@ -1,6 +1,7 @@
 // Reads, prints and compares section `schedule` of a plan (kernels and loops of
 // ops), as explained in schedule.h. The pass that fills it is in
 // exec/schedule.c.
+#include "base/plural.h"
 #include "plan/plan.h"
 #include <inttypes.h>
 #include <stddef.h>
@@ -291,8 +292,9 @@ static dv_status verify_sums(const dv_plan *plan, int32_t op, dv_diag *diag)
     dv_loc at = dv_plan_at(plan, plan->schedule.ops[op].off);
     if (s->n_levels > 2 * DV_MAX_VARS)
         return dv_fail(diag, DV_E_LIMIT, at,
-                       "%s has %d levels, %d are possible", o->name,
-                       (int)s->n_levels, 2 * (int)DV_MAX_VARS);
+                       "%s has %d level%s, %d are possible", o->name,
+                       (int)s->n_levels, DV_PLURAL(s->n_levels, "", "s"),
+                       2 * (int)DV_MAX_VARS);
     for (int32_t i = 0; i < s->n_levels; i++) {
         const dv_sum_level *l = &s->levels[i];
         if (l->var < 0 || l->var >= o->n_vars || !o->vars[l->var].reduce)

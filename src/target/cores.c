@@ -1,6 +1,7 @@
 // Maps core numbers to positions on the core grid, and restricts targets
 // (descriptions of machines) to some of their cores.
 #include "base/math.h"
+#include "base/plural.h"
 #include "target/target.h"
 #include <inttypes.h>
 #include <string.h>
@@ -123,8 +124,8 @@ static dv_status close_marked(dv_target *t, const uint8_t *gone, dv_loc at,
                        (int)DV_TARGET_MAX_RECTS);
     if (!left)
         return dv_fail(diag, DV_E_TARGET, at,
-                       "none of the %" PRId64 " cores of the grid is left",
-                       g.cols * g.rows);
+                       "none of the %" PRId64 " core%s of the grid is left",
+                       g.cols * g.rows, DV_PLURAL(g.cols * g.rows, "", "s"));
     t->holes = holes;
     t->cores = left;
     return DV_OK;

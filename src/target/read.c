@@ -1,6 +1,7 @@
 // Parses a target description. A value is a sequence of tokens without white
 // space between them: 2MiB is the number 2 and the name MiB, 204.8GB/s is four
 // tokens, 13x10 is the number 13 and the name x10.
+#include "base/plural.h"
 #include "base/suggest.h"
 #include "target/field.h"
 #include <inttypes.h>
@@ -354,9 +355,10 @@ static dv_status check_holes(reader *r)
     if (!r->seen[DV_AT_cores].src || stated == t->cores)
         return DV_OK;
     dv_fail(diag, DV_E_TARGET, where(r, DV_AT_holes),
-            "core_grid has %" PRId64 " cores, %" PRId64 " of them holes, cores "
+            "core_grid has %" PRId64 " core%s, %" PRId64
+            " of them holes, cores "
             "is %" PRId64,
-            all, all - t->cores, stated);
+            all, DV_PLURAL(all, "", "s"), all - t->cores, stated);
     dv_note(diag, where(r, DV_AT_cores), "cores is given here");
     return DV_E_TARGET;
 }
@@ -375,16 +377,17 @@ static dv_status check_cores(reader *r)
                        cols, rows);
     if ((double)(cols * rows) > dv_target_fields[DV_AT_cores].most)
         return dv_fail(diag, DV_E_TARGET, where(r, DV_AT_core_grid),
-                       "core_grid has %" PRId64 " cores, the most is %.0f",
-                       cols * rows, dv_target_fields[DV_AT_cores].most);
+                       "core_grid has %" PRId64 " core%s, the most is %.0f",
+                       cols * rows, DV_PLURAL(cols * rows, "", "s"),
+                       dv_target_fields[DV_AT_cores].most);
     if (t->holes.n)
         return check_holes(r);
     if (cols && !r->seen[DV_AT_cores].src)
         t->cores = cols * rows;
     if (cols && cols * rows != t->cores) {
         dv_fail(diag, DV_E_TARGET, where(r, DV_AT_core_grid),
-                "core_grid has %" PRId64 " cores, cores is %" PRId64,
-                cols * rows, t->cores);
+                "core_grid has %" PRId64 " core%s, cores is %" PRId64,
+                cols * rows, DV_PLURAL(cols * rows, "", "s"), t->cores);
         dv_note(diag, where(r, DV_AT_cores), "cores is given here");
         return DV_E_TARGET;
     }
@@ -400,8 +403,9 @@ static dv_status check_memory(const reader *r)
         return dv_fail(
             diag, DV_E_TARGET,
             where(r, t->tile_rows ? DV_AT_tile_rows : DV_AT_tile_cols),
-            "a tile of %" PRId64 " rows and %" PRId64 " columns", t->tile_rows,
-            t->tile_cols);
+            "a tile of %" PRId64 " row%s and %" PRId64 " column%s",
+            t->tile_rows, DV_PLURAL(t->tile_rows, "", "s"), t->tile_cols,
+            DV_PLURAL(t->tile_cols, "", "s"));
     if (t->stick_bytes % 8)
         return dv_fail(diag, DV_E_TARGET, where(r, DV_AT_stick),
                        "stick is %" PRId64 " bytes, not a multiple of 8, the "

@@ -9,6 +9,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/plural.h"
 #include "team/comm_mpi.h"
 #include <inttypes.h>
 #include <sched.h>
@@ -391,9 +392,9 @@ dv_status dv_mpi_begin(int64_t size, int *started, dv_diag *diag)
     MPI_Get_library_version(name, &len);
     name[strcspn(name, "\n,")] = 0;
     return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
-                   "the launcher started %" PRId64 " processes, %.40s sees %d: "
+                   "the launcher started %" PRId64 " %s, %.40s sees %d: "
                    "divvy was built with it, and wants its mpirun",
-                   size, name, n);
+                   size, DV_PLURAL(size, "process", "processes"), name, n);
 }
 
 void dv_mpi_end(void)

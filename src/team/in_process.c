@@ -1,5 +1,6 @@
 // Runs a whole team in this process, one thread per rank.
 #define _POSIX_C_SOURCE 200809L
+#include "base/plural.h"
 #include "team/team.h"
 #include <pthread.h>
 
@@ -85,8 +86,8 @@ static dv_status run_members(member *m, int64_t n, dv_diag *diag)
         pthread_join(m[i].thread, NULL);
     if (started < n)
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
-                       "only %d of %d ranks could be started", (int)started,
-                       (int)n);
+                       "only %d of %d rank%s could be started", (int)started,
+                       (int)n, DV_PLURAL(n, "", "s"));
     return verdict(m, n, diag);
 }
 

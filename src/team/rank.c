@@ -6,6 +6,7 @@
 #define _POSIX_C_SOURCE 200809L // declares sysconf
 #include "base/clock.h"
 #include "base/math.h"
+#include "base/plural.h"
 #include "check/check.h"
 #include "dist/rank_program.h"
 #include "target/host.h"
@@ -290,9 +291,10 @@ dv_status dv_rank_create(dv_rank **out, const dv_plan *plan, dv_comm *comm,
                        comm->size);
     if (comm->one_thread && options && options->threads > 1)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "%d threads: MPI was initialized for one; "
+                       "%d thread%s: MPI was initialized for one; "
                        "MPI_THREAD_FUNNELED allows more",
-                       (int)options->threads);
+                       (int)options->threads,
+                       DV_PLURAL(options->threads, "", "s"));
     DV_TRY(dv_plan_check_rank(plan, comm->rank, diag));
     dv_arena arena = {0};
     dv_rank *r = DV_NEW(&arena, dv_rank, 1);

@@ -45,7 +45,7 @@ expect 1 'from 4 ranks to 3' "$divvy" dist move gshape=12 grid_from=4 grid_to=3 
 wrong 'wants has 2 lists' "$divvy" dist exchange gshape=9 grid=3 rank=0 'wants=0,1;2,1'
 wrong 'boxes of 1 dims are 2 numbers each, not 3' "$divvy" dist exchange gshape=9 grid=3 rank=0 'wants=0,1,2;;'
 expect 1 'too many, or below 0' "$divvy" dist box_list add=0,-1
-wrong 'target has 1 dims, core 2' "$divvy" dist core_edges target=0,4 core=0,1,0,1
+wrong 'target has 1 dim, core 2' "$divvy" dist core_edges target=0,4 core=0,1,0,1
 wrong 'rank is there twice' "$divvy" dist own gshape=10 grid=2 rank=0 rank=1
 expect 1 'more than 2^62 values' "$divvy" dist arange start=0 stop=1e300 step=1 nprocs=2 dtype=float64
 wrong 'offsets takes one list of whole numbers' "$divvy" dist slice_partition gshape=8 nprocs=2 'offsets=0;1' sizes=2 strides=1
@@ -57,7 +57,7 @@ wrong 'dtype f8 is not known' "$divvy" dist arange start=0 stop=4 step=1 nprocs=
 wrong 'before has 2 lists: one for all ranks, or 3' "$divvy" dist halo gshape=9 grid=3 rank=0 'before=1;1' 'after=1;1'
 wrong 'before has 1 lists, after 3' "$divvy" dist halo gshape=9 grid=3 rank=0 before=1 'after=1;1;1'
 # No dim of a shape is left without an answer.
-expect 1 'a slice of 1 dims, gshape has 2' "$divvy" dist local_target_of_slice gshape=8,8 nprocs=2 offsets=1 sizes=2 strides=1
+expect 1 'a slice of 1 dim, gshape has 2' "$divvy" dist local_target_of_slice gshape=8,8 nprocs=2 offsets=1 sizes=2 strides=1
 expect 1 'local_core_chain answers for one; local_core answers for every dim' "$divvy" dist local_core_chain gshape=512,512 nprocs=3 dest_slice=2,508,1 slices=0,508,1
 wrong 'dest_slice has 3 numbers, 6 are needed' "$divvy" dist local_core gshape=512,512 nprocs=3 dest_slice=2,508,1 slices=0,508,1
 "$divvy" dist >.out 2>.err

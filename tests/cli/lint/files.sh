@@ -252,7 +252,7 @@ echo "{\"tt_grid_x\": 8, \"tt_grid_y\": 8, \"tt_num_cores\": 64, \"tt_tiles_per_
 lint 0 'no defects'
 echo '{"grid": {"x": 4, "y": 4, "total_tiles": 64}, "cores": {"num_cores": 64, "assignments": []}}' >plan.json
 lint 4 'lost: tiles 0..16 are on no core'
-grep -q '64 tiles are stated, there are 16' .out || complain 'a wrong total passed'
+grep -q 'the number of tiles is stated as 64, it is 16' .out || complain 'a wrong total passed'
 echo '{"tt_core_ranges": [[0, 0]]}' >plan.json
 lint 4 'is not 6 whole numbers'
 echo '{"runtime_args": ["tt_start_tile", "tt_tile_count", "Mt", "Kt", "Nt"], "rows": [[0, 64, 8, 1, 8]]}' >plan.json

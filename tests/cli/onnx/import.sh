@@ -33,7 +33,7 @@ expect 1 'Expand: a result has too many dims' "$divvy" check expand_atoms.onnx
 expect 1 'node 0, DepthToSpace: .*blocksize is 1 to 2^31 - 1' "$divvy" check blocksize_huge.onnx
 expect 1 'node 0, Pad: mode wrap: dim 0 is empty' "$divvy" check pad_empty_wrap.onnx
 expect 1 'node 0, Pad: mode reflect: dim 0 is empty' "$divvy" check pad_empty_reflect.onnx
-expect 1 'attribute output_shape has 1 entries' "$divvy" check output_shape_short.onnx
+expect 1 'attribute output_shape has 1 entry' "$divvy" check output_shape_short.onnx
 expect 1 'attribute pads has 2 entries, not 4' "$divvy" check pads_short.onnx
 expect 1 'attribute value is not one number' "$divvy" check constant_empty.onnx
 # Constants that would fill memory at import become statements.

@@ -35,7 +35,7 @@ has '^a,0,9,10,1,[0-9]*$' '^b,0,9,10,64,\(0\|64\)$'
 good 'id,lower,upper,size,offset,hint\na,0,9,10,90,5\nb,0,9,90,-1,5\n' -c 100 -o -
 has '^a,0,9,10,90,5$' '^b,0,9,90,0,5$'
 good 'id,lower,upper,size\na,0,3,60\n' -c 1KiB
-has '1 of 1 buffers placed, 60 of 1024 bytes used'
+has '1 of 1 buffer placed, 60 of 1024 bytes used'
 good 'id,lower,upper,size\n' -c 10
 has '0 of 0 buffers placed'
 good 'id,lower,upper,size\na,0,4,10\nb,0,4,10\n' -c 200 --align 64 -o -

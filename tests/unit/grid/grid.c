@@ -125,7 +125,7 @@ TEST(limits)
     grid_refused(&t, DV_E_USAGE, "there is no order 'grouped'");
     t.order = NULL;
     t.policy = "splitk(3)";
-    grid_refused(&t, DV_E_SHAPE, "3 parts of a depth of 1 tiles");
+    grid_refused(&t, DV_E_SHAPE, "3 parts of a depth of 1 tile");
     dv_target_destroy(wormhole);
 }
 

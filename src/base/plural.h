@@ -1,0 +1,10 @@
+// Words in messages that follow a count: "1 op", "2 ops".
+#ifndef DV_PLURAL_H
+#define DV_PLURAL_H
+
+// The form of a word, or of its ending, that fits a count of any type:
+//
+//   dv_put(&out, "%zu op%s in %d %s", n, DV_PLURAL(n, "", "s"),
+//          m, DV_PLURAL(m, "entry", "entries"));
+#define DV_PLURAL(n, one, many) ((n) == 1 ? (one) : (many))
+#endif
