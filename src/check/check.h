@@ -1,4 +1,4 @@
-// The checker: proves rules C1 to C37 from the plan alone. It shares no code
+// The checker: proves rules C1 to C38 from the plan alone. It shares no code
 // with the passes that build plans.
 //
 //   check.h       private to the folder: one function for each file
@@ -12,6 +12,7 @@
 //   grid.c        C21, C23: assignment of tiles to grids of cores
 //   loops.c       C30: the loops of a product's tiles
 //   schedule.c    C22, C25 to C29, C37: kernels, loops, rows, sums
+//   skip.c        C38: points that ops leave out
 #ifndef DV_CHECK_H
 #define DV_CHECK_H
 #include "plan/plan.h"
@@ -55,7 +56,10 @@ dv_status dv_check_rank(const dv_plan *team, const dv_plan *plan, int64_t rank,
 dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // Checks rule C30, the loops of the tiles of a product for which C22 holds.
 dv_status dv_check_tile_loops(const dv_plan *plan, int32_t op, dv_diag *diag);
-// Checks rules C22 and C25 to C30 (the schedule: kernels, loops, rows, order of
-// additions); all other rules must hold.
+// Checks rule C38, what an op leaves out.
+dv_status dv_check_skip(const dv_plan *plan, int32_t op, dv_loc at,
+                        dv_diag *diag);
+// Checks rules C22, C25 to C30, C37 and C38 (the schedule: kernels, loops,
+// rows, order of additions); all other rules must hold.
 dv_status dv_check_schedule(const dv_plan *plan, dv_loc at, dv_diag *diag);
 #endif

@@ -10,6 +10,7 @@
 //       all of k in the kernel except tiles of the first variable
 //   C37 of a product only factors that are constants are packed once, before
 //       the first run; other ops pack nothing
+//   C38 is in skip.c
 //   C25 the loops of a vector kernel are two different variables on which no
 //       indirect index depends; an unrolled window has all points of the
 //       reduction; loops run as one only if the outer one continues the inner
@@ -624,6 +625,8 @@ static dv_status check_rows(const dv_plan *plan, const use *uses,
 static dv_status check_group(const dv_plan *plan, const use *uses,
                              const dv_group *g, dv_loc at, dv_diag *diag)
 {
+    for (int32_t i = g->first_op; i < g->end_op; i++)
+        DV_TRY(dv_check_skip(plan, i, at, diag));
     for (int32_t i = g->first_op; i < g->end_op; i++) {
         const dv_op_schedule *as = &plan->schedule.ops[i];
         if (as->kind == DV_KERNEL_ROWS || as->kind == DV_KERNEL_INLINE)

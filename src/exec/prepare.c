@@ -340,7 +340,9 @@ void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out)
         dv_product_describe(prepared->product, out);
     out->images = !prepared->product && prepared->vec && prepared->stage &&
                   prepared->stage->col >= 0;
-    out->guard = prepared->guard;
+    out->skip = prepared->skip;
+    out->guard = prepared->skip.by && prepared->finite >= 0 ? DV_GUARD_FINITE
+                                                            : prepared->guard;
     out->kind = prepared->product ? DV_KERNEL_PRODUCT
                 : prepared->vec   ? DV_KERNEL_STATEMENT
                                   : DV_KERNEL_STRIP;
@@ -544,6 +546,8 @@ static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
         x->group[g].kernels = n_kernels(x);
         if (x->jit)
             DV_TRY(find_rows(x, g, diag));
+        if (x->jit)
+            DV_TRY(dv_exec_find_skips(x, g, diag));
     }
     for (int32_t i = 0; i < plan->ops->n_ops && !x->choosing; i++) {
         x->op_failed = i;
@@ -631,8 +635,8 @@ const char *dv_exec_kernels(const dv_exec *x)
 
 void dv_exec_schedules(const dv_exec *x, dv_text *out)
 {
-    static const char *const guards[DV_N_GUARDS] = {"", "indices are in range",
-                                                    "values fit 32 bits"};
+    static const char *const guards[DV_N_GUARDS] = {
+        "", "indices are in range", "values fit 32 bits", "values are finite"};
     const dv_program *p = x->plan->ops;
     for (int32_t i = 0; i < p->n_ops; i++)
         dv_put(out, "# op %d, %s: %s%s%s\n", (int)i, p->ops[i].name,

@@ -72,6 +72,11 @@ struct dv_product {
     int32_t shorts[DV_MAX_VARS], n_shorts;
     tile_kernel *made;
     dv_tile_schedule *tiles; // the loops of each shape
+    // The kernels that compute fewer values of variable skip.var, n_less by
+    // shape: number i computes (i + 1) * skip.by. NULL: there are none.
+    dv_skip skip;
+    tile_kernel *less;
+    int64_t n_less;
     int64_t workspace_bytes; // of the shape that needs most
 };
 
@@ -668,6 +673,25 @@ static dv_status apply_loops(const dv_product *p, const dv_tile *t, dv_nest *n,
                    "%s cannot be summed in the order of the plan", p->o->name);
 }
 
+// Finds the contraction of a nest in the set, or creates it.
+static dv_status obtain(const dv_product *p, dv_nest *n,
+                        const dv_contraction_choices *as,
+                        dv_nest_optimise_level optimise, dv_contraction **to,
+                        dv_product_set *set, dv_diag *diag)
+{
+    *to = find_contract(set, n, as);
+    if (*to)
+        return DV_OK;
+    dv_nest *copy = DV_NEW(p->spec.arena, dv_nest, 1);
+    if (!copy || !make_room(set, p->spec.arena))
+        return dv_nomem(diag);
+    dv_nest_copy(copy, n);
+    DV_TRY(create_contract(p, n, as, set, optimise, to, diag));
+    set->of[set->n] = copy;
+    set->at[set->n++] = *to;
+    return DV_OK;
+}
+
 static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
                               dv_contraction **to, dv_product_set *set,
                               dv_diag *diag)
@@ -681,19 +705,9 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
         pinned |= is_cut_by_pin(p, t, v);
     DV_TRY(pinned ? apply_pins(p, t, &n, set, diag)
                   : apply_loops(p, t, &n, &as, &obeys, diag));
-    *to = find_contract(set, &n, obeys ? &as : NULL);
-    if (!*to) {
-        dv_nest *copy = DV_NEW(p->spec.arena, dv_nest, 1);
-        if (!copy || !make_room(set, p->spec.arena))
-            return dv_nomem(diag);
-        dv_nest_copy(copy, &n);
-        DV_TRY(create_contract(p, &n, obeys ? &as : NULL, set,
-                               pinned ? DV_NEST_OPTIMISE_PACKING
-                                      : DV_NEST_OPTIMISE_ALL,
-                               to, diag));
-        set->of[set->n] = copy;
-        set->at[set->n++] = *to;
-    }
+    DV_TRY(obtain(p, &n, obeys ? &as : NULL,
+                  pinned ? DV_NEST_OPTIMISE_PACKING : DV_NEST_OPTIMISE_ALL, to,
+                  set, diag));
     p->workspace_bytes =
         dv_max_i64(p->workspace_bytes, bytes + dv_contraction_workspace(*to));
     return DV_OK;
@@ -843,6 +857,91 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t,
 {
     DV_TRY(make_shape(p, t, set, diag));
     return note_blocks(p, t) ? DV_OK : dv_nomem(diag);
+}
+
+// Makes the loops of a tile with fewer values of one variable from those of the
+// whole tile: only the outermost loop over it becomes shorter. Returns 0 if
+// that is no loop of its own, or `len` no multiple of those inside it.
+static int shorten(dv_tile_schedule *s, uint32_t var, int64_t len,
+                   dv_arena *arena)
+{
+    int32_t outermost = -1;
+    int64_t unit = 1;
+    dv_tile_loop *to = DV_NEW(arena, dv_tile_loop, s->n_loops);
+    for (int32_t i = s->n_loops - 1; to && i >= 0; i--) {
+        to[i] = s->loops[i];
+        if (!(to[i].vars & var))
+            continue;
+        if (to[i].vars != var)
+            return 0;
+        unit *= outermost < 0 ? 1 : s->loops[outermost].size;
+        outermost = i;
+    }
+    if (outermost < 0 || len % unit)
+        return 0;
+    to[outermost].size = len / unit;
+    s->loops = to;
+    return 1;
+}
+
+// Makes the kernels for `len` values of the skipped variable.
+static dv_status make_less(dv_product *p, const dv_tile *t, int64_t len,
+                           tile_kernel *to, dv_product_set *set, dv_diag *diag)
+{
+    size_t shape = shape_of(p, t);
+    dv_tile_schedule loops = p->tiles[shape];
+    dv_contraction_choices as = dv_tile_loops_choices(&loops);
+    int64_t bytes;
+    dv_nest n;
+    *to = p->made[shape]; // with the same strides of sums, and their epilogue
+    nest_of(p, t, p->inside, &n, &bytes);
+    n.dims[p->skip.var].size = len;
+    if (!shorten(&loops, 1u << p->skip.var, len, p->spec.arena) ||
+        !dv_tile_loops_apply(&n, &loops, p->sums))
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "the loops of %s cannot skip values of %s", p->o->name,
+                       p->o->vars[p->skip.var].name);
+    DV_TRY(obtain(p, &n, &as, DV_NEST_OPTIMISE_ALL, &to->c, set, diag));
+    p->workspace_bytes =
+        dv_max_i64(p->workspace_bytes, bytes + dv_contraction_workspace(to->c));
+    return DV_OK;
+}
+
+dv_status dv_product_skip(dv_product *p, const dv_tile *t, const dv_skip *skip,
+                          dv_product_set *set, dv_diag *diag)
+{
+    int64_t len = dv_var_len(p->o, skip->var);
+    if (p->spec.parts || p->nest.fixed || p->nest.narrow || p->copied[0] ||
+        p->copied[1])
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "%s copies or packs its operands in a way that cannot "
+                       "skip values of %s",
+                       p->o->name, p->o->vars[skip->var].name);
+    if (!p->less) {
+        p->skip = *skip;
+        p->n_less = dv_ceil_div(len, skip->by) - 1;
+        p->less = DV_NEW(p->spec.arena, tile_kernel,
+                         (int64_t)n_shapes(p) * p->n_less + 1);
+        if (!p->less)
+            return dv_nomem(diag);
+    }
+    for (int64_t i = 0; i < p->n_less; i++) {
+        tile_kernel *to = &p->less[(int64_t)shape_of(p, t) * p->n_less + i];
+        if (!to->c)
+            DV_TRY(make_less(p, t, (i + 1) * skip->by, to, set, diag));
+    }
+    return DV_OK;
+}
+
+// Returns the kernels that compute a tile, which may have fewer values of the
+// skipped variable.
+static const tile_kernel *kernels_of(const dv_product *p, const dv_tile *t)
+{
+    int64_t shape = (int64_t)shape_of(p, t), v = p->skip.var;
+    if (!p->less || t->end[v] == p->o->vars[v].end)
+        return &p->made[shape];
+    return &p->less[shape * p->n_less + (t->end[v] - t->begin[v]) / p->skip.by -
+                    1];
 }
 
 int64_t dv_product_once_bytes(const dv_product *p)
@@ -1071,7 +1170,7 @@ static void find_operands(const dv_product *p, const dv_tile *t,
 void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
                     void *workspace, void *acc)
 {
-    const tile_kernel *m = &p->made[shape_of(p, t)];
+    const tile_kernel *m = kernels_of(p, t);
     char *op[DV_N_OPERANDS], *room = workspace;
     const void *packed[2];
     find_operands(p, t, at, &room, op, packed);
@@ -1083,8 +1182,11 @@ void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
         args.out = acc;
     if (m->finish && !p->there) {
         int64_t steps[DV_MAX_VARS];
+        dv_tile whole = *t; // the sums have its strides
+        if (p->less)
+            whole.end[p->skip.var] = p->o->vars[p->skip.var].end;
         args.out = room;
-        room += sum_strides(p, t, steps);
+        room += sum_strides(p, &whole, steps);
     }
     if (p->bias >= 0)
         args.bias = begin_of(&p->spec.kernel->reads[p->bias], p->o, t,

@@ -1,6 +1,6 @@
 // The data structures of an exec and its runs, private to exec.c, run.c,
-// session.c, start.c, sequential.c, threads.c, prepare.c, local.c, nest.c and
-// record.c.
+// session.c, start.c, sequential.c, threads.c, prepare.c, skip.c, local.c,
+// nest.c and record.c.
 #ifndef DV_EXEC_STATE_H
 #define DV_EXEC_STATE_H
 #include "divvy/run.h"
@@ -31,6 +31,7 @@ typedef struct dv_group_exec {
     dv_tile_buffer *locals;
     int32_t n_locals;
     int snapshots; // 1 if an op of the group reads the tensor it overwrites
+    int skips;     // 1 if an op of the group need not compute all points
     int parts; // 1 if a reduction is split over tiles, which takes two phases
     // Runs the group's ops together, row by row; NULL: the ops run one by one.
     dv_rows *rows;
@@ -60,6 +61,10 @@ typedef struct dv_op_kernels {
     // Condition on the values that a tile reads; a tile that violates it runs
     // in the interpreter (vec_range.h).
     dv_guard guard;
+    // What the op need not compute (skip.h), and the read that has to be finite
+    // for that; -1: none.
+    dv_skip skip;
+    int32_t finite;
     // The number of kernels in the cache before this op's were generated, by
     // which listings assign kernels to ops.
     int64_t kernels;
@@ -78,9 +83,14 @@ typedef struct dv_thread {
     unsigned char *local; // buffers for one tile of each temporary
     // Memory for tiles of matrix products: copied and packed operands, sums.
     void *workspace;
-    void *stage;   // memory for copies of operands with a border
-    void **from;   // address of element 0 of each tensor that is copied there
-    void **at;     // address of element 0 of each access of the current op
+    void *stage; // memory for copies of operands with a border
+    void **from; // address of element 0 of each tensor that is copied there
+    void **at;   // address of element 0 of each access of the current op
+    // The elements that were last tested for being finite, by their address,
+    // and whether they are; NULL: none, since the current group began.
+    const void *tested;
+    int32_t tested_for; // the op that reads them
+    int finite;
     dv_diag *diag; // error messages of this thread; owned
 } dv_thread;
 
@@ -197,6 +207,14 @@ struct dv_exec {
 // that the plan lists or, if the plan has no schedule, those for which it pays.
 // Fills the fields of the exec that describe their buffers.
 dv_status dv_exec_find_locals(dv_exec *x, dv_diag *diag);
+// Finds what the ops of a group need not compute or, if the plan has a
+// schedule, obeys it, and creates the contractions of shorter tiles (skip.c).
+dv_status dv_exec_find_skips(dv_exec *x, int32_t group, dv_diag *diag);
+// Returns whether the current tile of a group may be computed without the
+// points that its ops may skip: the values that have to be finite are.
+int dv_exec_may_skip(dv_thread *w, int32_t group, int64_t tile);
+// Removes from a tile what the op need not compute.
+void dv_skip_cut(const dv_skip *s, dv_tile *t);
 // Creates an exec that is only inspected, never run (exec.c). The pass
 // `schedule` asks it which kernels there are for a plan without a schedule or,
 // if a schedule was written by hand without lines `tile`, for the loops of

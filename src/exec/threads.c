@@ -82,6 +82,7 @@ typedef struct cursor {
     // taken from the queue.
     int64_t next, end;
     int64_t tile, n_tiles; // the current tile; n_tiles > 1 if rows span several
+    int skips;             // 1 if ops skip what they need not compute of it
     int32_t op;
     phase what;  // what is done with this tile
     dv_tile box; // the tile of this op
@@ -212,6 +213,9 @@ static int next_tile(cursor *c)
     c->op = c->me->first;
     if (!spans)
         place_locals(c->w, p, c->tile);
+    // Recorded calls serve for all values.
+    c->skips = p->skips && !r->x->called &&
+               dv_exec_may_skip(c->w, c->me->group, c->tile);
     return 1;
 }
 
@@ -224,6 +228,8 @@ static void find_box(cursor *c)
     c->what = c->me->what;
     if (!c->range) {
         dv_plan_tile(&c->box, x->plan, c->op, c->tile);
+        if (c->skips)
+            dv_skip_cut(&x->prepared[c->op].skip, &c->box);
         return;
     }
     dv_range_tile(p->grid, &p->order, c->range, c->tile, bmn);
@@ -410,6 +416,7 @@ static void run_share(const thread *me, int32_t i)
     c.next = c.end = 0;
     c.op = me->end;
     c.range = NULL;
+    c.w->tested = NULL;
     if (p->grid) {
         c.all = (dv_tile_range){.n = p->n_queued, .k1 = p->grid->kt};
         c.range = &c.all;

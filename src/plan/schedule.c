@@ -10,7 +10,8 @@
 
 static const char *const kinds[DV_N_KERNEL_KINDS] = {
     "strip", "statement", "product", "rows", "inline"};
-static const char *const guards[DV_N_GUARDS] = {"none", "indices", "int32"};
+static const char *const guards[DV_N_GUARDS] = {"none", "indices", "int32",
+                                                "finite"};
 static const char *const epilogues[DV_N_EPILOGUES] = {
     "none", "kernel", "blocks", "tile", "parts"};
 
@@ -54,6 +55,13 @@ static void print_vars(dv_text *out, const dv_op *o, const char *word,
         dv_put(out, "%s %s", i ? "," : word, o->vars[vars[i]].name);
 }
 
+static void print_skip(dv_text *out, const dv_op *o, const dv_skip *s)
+{
+    dv_put(out, " skip %s from %s %s %" PRId64 " by %" PRId64,
+           o->vars[s->var].name, o->vars[s->with].name, s->from < 0 ? "-" : "+",
+           s->from < 0 ? -s->from : s->from, s->by);
+}
+
 // Prints the schedule of an op without the loops of its tiles.
 static void print_op(dv_text *out, const dv_program *p, int32_t op,
                      const dv_op_schedule *s)
@@ -94,6 +102,8 @@ static void print_op(dv_text *out, const dv_program *p, int32_t op,
             dv_put(out, "%s%d", before, r);
             before = ", ";
         }
+    if (s->skip.by)
+        print_skip(out, o, &s->skip);
     if (s->guard)
         dv_put(out, " guard %s", guards[s->guard]);
 }
@@ -254,6 +264,13 @@ static int same_sums(const dv_sum_order *a, const dv_sum_order *b)
     return 1;
 }
 
+static int same_skip(const dv_skip *a, const dv_skip *b)
+{
+    return a->by == b->by &&
+           (!a->by ||
+            (a->var == b->var && a->from == b->from && a->with == b->with));
+}
+
 int dv_op_schedule_equal(const dv_op_schedule *a, const dv_op_schedule *b)
 {
     int same = a->kind == b->kind && a->guard == b->guard &&
@@ -264,7 +281,7 @@ int dv_op_schedule_equal(const dv_op_schedule *a, const dv_op_schedule *b)
                a->copied[0] == b->copied[0] && a->copied[1] == b->copied[1] &&
                a->once == b->once && a->n_rows == b->n_rows &&
                a->unit == b->unit && a->delay == b->delay &&
-               a->prefetch == b->prefetch;
+               a->prefetch == b->prefetch && same_skip(&a->skip, &b->skip);
     for (int32_t i = 0; same && i < a->n_rows; i++)
         same = a->rows[i] == b->rows[i];
     return same && same_sums(&a->sums, &b->sums) &&
@@ -324,6 +341,9 @@ dv_status dv_schedule_verify(const dv_plan *plan, dv_diag *diag)
     for (int32_t i = 0; s->kernels && i < plan->ops->n_ops; i++) {
         DV_TRY(verify_var(plan, i, s->ops[i].inner, diag));
         DV_TRY(verify_var(plan, i, s->ops[i].outer, diag));
+        const dv_skip *skip = &s->ops[i].skip;
+        DV_TRY(verify_var(plan, i, skip->by ? skip->var : -1, diag));
+        DV_TRY(verify_var(plan, i, skip->by ? skip->with : -1, diag));
         for (int32_t k = 0; k < s->ops[i].n_rows; k++)
             DV_TRY(verify_var(plan, i, s->ops[i].rows[k], diag));
         DV_TRY(verify_sums(plan, i, diag));
@@ -459,6 +479,24 @@ static dv_status read_count(dv_lexer *lx, int64_t most, int64_t *out)
                    "%" PRId64 " is not in 0..%" PRId64, *out, most);
 }
 
+// Reads which points an op skips: `j from i + 1 by 128`.
+static dv_status read_skip(dv_lexer *lx, const dv_op *o, dv_skip *s)
+{
+    DV_TRY(read_var(lx, o, &s->var));
+    DV_TRY(dv_lex_word(lx, "from"));
+    DV_TRY(read_var(lx, o, &s->with));
+    int minus = lx->tok.kind == '-';
+    DV_TRY(dv_lex_expect(lx, minus ? '-' : '+', "'+' or '-'"));
+    DV_TRY(read_count(lx, INT32_MAX, &s->from));
+    s->from = minus ? -s->from : s->from;
+    DV_TRY(dv_lex_word(lx, "by"));
+    dv_loc at = dv_lex_at(lx);
+    DV_TRY(read_count(lx, INT32_MAX, &s->by));
+    return s->by ? DV_OK
+                 : dv_fail(lx->diag, DV_E_SHAPE, at,
+                           "%s skips multiples of 0 values", o->name);
+}
+
 // Reads one property of an op's schedule, such as `loops i, j`; *any is 0 if
 // there is none.
 static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
@@ -476,6 +514,7 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
         TRANSPOSE,
         PREFETCH,
         GUARD,
+        SKIP,
         ROWS,
         UNIT,
         DELAY,
@@ -484,7 +523,7 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
     static const char *const words[N] = {
         "copy",     "once",   "epilogue", "loops",     "chunk",
         "collapse", "window", "images",   "transpose", "prefetch",
-        "guard",    "rows",   "unit",     "delay"};
+        "guard",    "skip",   "rows",     "unit",      "delay"};
     int32_t vars[2], n;
     int64_t number;
     int word = 0, factors = 0;
@@ -534,10 +573,12 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
     case PREFETCH:
         return read_prefetch(lx, o, &s->prefetch);
     case GUARD:
-        DV_TRY(read_word(lx, guards, DV_N_GUARDS, "none, indices or int32",
-                         &word));
+        DV_TRY(read_word(lx, guards, DV_N_GUARDS,
+                         "none, indices, int32 or finite", &word));
         s->guard = (dv_guard)word;
         return DV_OK;
+    case SKIP:
+        return read_skip(lx, o, &s->skip);
     case ROWS:
         return read_vars(lx, o, DV_MAX_ROW_VARS, s->rows, &s->n_rows);
     case UNIT:

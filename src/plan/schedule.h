@@ -54,12 +54,15 @@ typedef enum dv_kernel_kind {
 } dv_kernel_kind;
 
 // A condition on the values that a tile reads, which its kernel relies on. It
-// is tested in every run; a tile that violates it is computed by the
-// interpreter.
+// is tested in every run; unless it says otherwise, a tile that violates it is
+// computed by the interpreter.
 typedef enum dv_guard {
     DV_GUARD_NONE,
     DV_GUARD_INDICES, // all indirect indices are within their tensors
     DV_GUARD_INT32,   // integers and their results fit into 32 bits
+    // The factor that meets skipped zeros is finite (dv_skip); a tile that
+    // violates it is computed without skipping.
+    DV_GUARD_FINITE,
     DV_N_GUARDS
 } dv_guard;
 
@@ -110,6 +113,19 @@ typedef struct dv_tile_schedule {
     uint32_t off; // byte offset in the text of a parsed plan
 } dv_tile_schedule;
 
+// Points of an op that need not be computed, because a mask such as
+//
+//   u[i,j] = select(j <= i, s[i,j], -inf)        j from i + 1
+//
+// makes their values the identity of a reducer: a tile computes only the values
+// of `var` below the largest `with` of the tile + `from`, rounded up to a
+// multiple of `by`. Results have the same bits, except that a sum that
+// underflows to -0 stays -0 where a product 0 * x = 0 would have been added.
+typedef struct dv_skip {
+    int32_t var, with;
+    int64_t from, by; // by 0: nothing is skipped
+} dv_skip;
+
 // How one op is computed. Variables are numbers of the op's variables, -1 if
 // there is none.
 typedef struct dv_op_schedule {
@@ -151,6 +167,7 @@ typedef struct dv_op_schedule {
     int64_t delay;
     // Bit r: the kernel prefetches the next row or tile of read number r.
     uint64_t prefetch;
+    dv_skip skip;
     uint32_t off; // byte offset in the text of a parsed plan
 } dv_op_schedule;
 

@@ -1,7 +1,7 @@
 // Plans whose section `schedule` was altered at random: each is refused, by the
-// checker (C22, C25 to C30) or by the executor that would have to obey it, or
-// it gives right results, and the same bits as the plan's own if no sum is in
-// another order.
+// checker (C22, C25 to C30, C38) or by the executor that would have to obey it,
+// or it gives right results, and the same bits as the plan's own if no sum is
+// in another order.
 #include "harness/job.h"
 #include "harness/products.h"
 #include "harness/property.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { N_MUTATIONS = 37 };
+enum { N_MUTATIONS = 40 };
 
 static const char *const names[N_MUTATIONS] = {
     "kind",       "inner",       "outer",          "swap loops",
@@ -21,7 +21,7 @@ static const char *const names[N_MUTATIONS] = {
     "store",      "store twice", "loop size",      "loop variable",
     "loop side",  "loop order",  "loop lost",      "pack",
     "gemm",       "blocks",      "stream",         "shape",
-    "tile lost"};
+    "tile lost",  "skip",        "skip from",      "skip lost"};
 
 // How often each mutation was refused, and how often it ran.
 static int refused[N_MUTATIONS], ran[N_MUTATIONS];
@@ -185,6 +185,32 @@ static int mutate_stored(rng *r, dv_plan *plan, int mutation)
     return 1;
 }
 
+// Alters what ops skip: which one, from where, or that it does.
+static int mutate_skip(rng *r, dv_plan *plan, const dv_op *o, dv_op_schedule *s,
+                       int mutation)
+{
+    static const int64_t by[] = {32, 64, 128, 256};
+    int finite = s->guard == DV_GUARD_FINITE && rng_percent(r, 50);
+    if (mutation == 37 && o->n_vars > 1) {
+        s->skip.var = (int32_t)rng_below(r, o->n_vars);
+        s->skip.with = (int32_t)rng_below(r, o->n_vars);
+        s->skip.by = s->skip.by ? s->skip.by : by[rng_below(r, 4)];
+        return 1;
+    }
+    if (mutation == 37 || !s->skip.by)
+        return 0;
+    if (mutation == 39) {
+        s->skip.by = 0;
+        s->guard = finite ? DV_GUARD_NONE : s->guard;
+        return 1;
+    }
+    for (int32_t i = 0; i < plan->ops->n_ops; i++)
+        if (plan->schedule.ops[i].skip.by)
+            plan->schedule.ops[i].skip.from += rng_below(r, 3) - 1;
+    s->guard = finite ? DV_GUARD_NONE : s->guard;
+    return 1;
+}
+
 // Alters the schedule of one op. Returns 0 if the mutation does not apply.
 static int mutate(rng *r, dv_plan *plan, int mutation)
 {
@@ -192,6 +218,8 @@ static int mutate(rng *r, dv_plan *plan, int mutation)
     const dv_op *o = &plan->ops->ops[op];
     dv_op_schedule *s = &plan->schedule.ops[op];
     int32_t was = s->inner;
+    if (mutation >= 37)
+        return mutate_skip(r, plan, o, s, mutation);
     if (mutation >= 26)
         return mutate_loops(r, plan, o, s, mutation);
     if (mutation >= 24)
@@ -335,6 +363,13 @@ static const char *const hard[] = {
     "input x: f32[96, 512]\nu[i] = mean[j] x[i,j]\nc[i,j] = x[i,j] - u[i]\n"
     "v[i] = mean[j] c[i,j] * c[i,j]\ny[i,j] = c[i,j] * rsqrt(v[i] + 0.1)\n"
     "output y\n",
+    // Causal attention, which skips what is masked.
+    "input q: f32[2, 384, 32]\ninput k: f32[2, 384, 32]\n"
+    "input v: f32[2, 384, 32]\n"
+    "s[h,i,j] = sum[d] q[h,i,d] * k[h,j,d]\n"
+    "u[h,i,j] = select(j <= i, s[h,i,j], -inf)\nm[h,i] = max[j] u[h,i,j]\n"
+    "p[h,i,j] = exp(u[h,i,j] - m[h,i])\nz[h,i] = sum[j] p[h,i,j]\n"
+    "o[h,i,d] = (sum[j] p[h,i,j] * v[h,j,d]) / z[h,i]\noutput o\n",
     // A window, a transposed read, a gather and temporaries kept per tile.
     "input x: f32[40, 64]\ninput p: i32[40]\n"
     "w[i,j] = max[a,b] x[i+a,j+b]  for i in 0..38, j in 0..62, a in 0..3, b in "
