@@ -6,6 +6,7 @@
 // that other operands in shards are read by page, from whichever core has them.
 #include "emit/emit.h"
 #include "base/math.h"
+#include "grid/shards.h"
 #include <inttypes.h>
 
 #define P(...) dv_put(&e->out, __VA_ARGS__)
@@ -75,6 +76,8 @@ static dv_status take_home(emitter *e, const emit_kernel *k)
 dv_status dv_emit_find_shards(emitter *e, const emit_kernel *kernels)
 {
     size_t n = (size_t)e->p->n_tensors;
+    // A plan that was written by hand may have notes that no pass has checked.
+    DV_TRY(dv_grid_check_notes(e->plan, e->diag));
     e->shards = DV_NEW(&e->arena, const emit_shards *, n + 1);
     if (!e->shards)
         return dv_nomem(e->diag);

@@ -168,7 +168,8 @@ static void noted_json(dv_json *j, const emitter *e, const dv_group_grid *g)
 {
     dv_noted_shards s;
     char key[80];
-    if (dv_grid_noted(&s, e->plan, g, NULL) || s.tensor < 0)
+    if (dv_grid_check_notes(e->plan, NULL) ||
+        dv_grid_noted(&s, e->plan, g, NULL) || s.tensor < 0)
         return;
     const dv_target *t = &e->plan->target;
     snprintf(key, sizeof key, "buffer.%.64s", e->p->tensors[s.tensor].name);

@@ -92,6 +92,9 @@ printf 'input x: f32[256, 256]\nt[m,n] = exp(x[m,n])\ns[m] = sum[n] t[m,n]\ny[m,
 expect 2 's has no kernel on shards: several cores compute parts of one sum' "$divvy" emit p.plan --as tt-metalium -o none
 "$divvy" plan p.dv -t wormhole --pin t:m=3 --pin t:n=1 --pin s:m=3 --pin s:n=1 --pin y:m=3 --pin y:n=1 >p.plan
 expect 2 't has no kernel on shards: cores do not have one part each' "$divvy" emit p.plan --as tt-metalium -o none
+printf 'input a: f32[64, 64] @ l1(sharded 32x32 on 2x2 rows)\ns[n] = sum[m] a[m,n]\noutput s\n' >p.dv
+"$divvy" plan p.dv -t wormhole | sed 's/32x32 on 2x2/16x16 on 4x4/' >p.plan
+expect 1 'not whole tiles' "$divvy" emit p.plan --as tt-metalium -o none
 rm p.plan
 
 build_and_run
