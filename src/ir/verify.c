@@ -5,6 +5,7 @@
 #include "base/math.h"
 #include "base/plural.h"
 #include <inttypes.h>
+#include <ctype.h>
 #include <string.h>
 
 typedef struct verifier {
@@ -371,6 +372,19 @@ int dv_program_find_live(const dv_program *p, unsigned char *live)
     return ok;
 }
 
+// Returns whether the user wrote the op: its tensor's name is where the op is
+// in the source. Ops that replace a topk are where that word is.
+static int is_written(const dv_program *p, const dv_op *op)
+{
+    const char *name = p->tensors[op->write.tensor].name;
+    size_t len = strlen(name);
+    if (!p->src.text || op->off > p->src.len || len >= p->src.len - op->off)
+        return 0;
+    const char *here = p->src.text + op->off;
+    unsigned char after = (unsigned char)here[len];
+    return !memcmp(here, name, len) && !isalnum(after) && after != '_';
+}
+
 static dv_status warn_dead(const verifier *vf, unsigned char *wanted,
                            unsigned char *live)
 {
@@ -388,7 +402,7 @@ static dv_status warn_dead(const verifier *vf, unsigned char *wanted,
         dv_warn(vf->diag, "dead", at(vf, DV_FILE),
                 "the program has no output, so nothing of it is kept");
     for (int i = 0; outputs && i < p->n_ops; i++)
-        if (!live[i])
+        if (!live[i] && is_written(p, &p->ops[i]))
             dv_warn(vf->diag, "dead", at(vf, p->ops[i].off),
                     "%s reaches no output", p->ops[i].name);
     for (int i = 0; outputs && i < p->n_tensors; i++)
