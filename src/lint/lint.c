@@ -323,6 +323,9 @@ void lint_check_all(lint *l)
                     "the file does not say how many tiles there are");
         return;
     }
+    if ((!l->mt || !l->nt) && !l->is_part)
+        lint_report(l, "format", "a result of %" PRId64 "x%" PRId64 " tiles",
+                    l->mt, l->nt);
     if (!dv_mul_i64(&tiles, l->mt, l->nt) ||
         !dv_mul_i64(&tiles, tiles, dv_max_i64(l->batch, 1)) ||
         !dv_mul_i64(&tiles, tiles, 4 * l->kt) || tiles > (int64_t)1 << 60) {

@@ -131,7 +131,8 @@ typedef struct lint {
     // Number of devices that the file has plans for. Each is checked when it is
     // read.
     int n_parts;
-    int failed; // nonzero when out of memory
+    int is_part; // nonzero: the plan of one device, which may have no tiles
+    int failed;  // nonzero when out of memory
 } lint;
 
 // The initialisers of a struct lint before a file is read: no size is known.

@@ -54,10 +54,38 @@ static int numbers(lint *l, const dv_jval *v, const char *key, int n,
     return good;
 }
 
-static int64_t count_of(const dv_jval *v, const char *key, int64_t missing)
+// The same for counts, which are at least `least`.
+static int counts(lint *l, const dv_jval *v, const char *key, int n,
+                  int64_t least, int64_t *out)
+{
+    int64_t read[6];
+    if (!numbers(l, v, key, n, read))
+        return 0;
+    for (int i = 0; i < n; i++)
+        if (read[i] < least) {
+            lint_report(l, "format",
+                        "%s has %" PRId64 ", the least is %" PRId64, key,
+                        read[i], least);
+            return 0;
+        }
+    memcpy(out, read, (size_t)n * sizeof *out);
+    return 1;
+}
+
+// Reads a count. One that is no whole number, or less than `least`, is reported
+// as a defect.
+static int64_t count_of(lint *l, const dv_jval *v, const char *key,
+                        int64_t least, int64_t missing)
 {
     int64_t n;
-    return number(get(v, key), &n) && n >= 0 ? n : missing;
+    const dv_jval *at = get(v, key);
+    if (!at || at->kind == DV_JNULL)
+        return missing;
+    if (number(at, &n) && n >= least)
+        return n;
+    lint_report(l, "format", "%s is no whole number of %" PRId64 " or more",
+                key, least);
+    return missing;
 }
 
 // Reads a byte count. It may exceed the limit of other numbers, because byte
@@ -101,21 +129,21 @@ static void read_sizes(lint *l, const dv_jval *v)
     int64_t two[2];
     const dv_jval *mode = get(v, "partition_mode");
     const dv_jval *policy = dv_jget(v, "policy");
-    if (numbers(l, get(v, "core_grid"), "core_grid", 2, two)) {
+    if (counts(l, get(v, "core_grid"), "core_grid", 2, 1, two)) {
         l->cols = two[0];
         l->rows = two[1];
     }
-    if (l->mt < 0 && numbers(l, get(v, "grid_tiles"), "grid_tiles", 2, two)) {
+    if (l->mt < 0 && counts(l, get(v, "grid_tiles"), "grid_tiles", 2, 0, two)) {
         l->mt = two[0];
         l->nt = two[1];
     }
-    l->batch = count_of(v, "batch", 1);
-    l->kt = dv_max_i64(count_of(v, "Kt", 1), 1);
+    l->batch = count_of(l, v, "batch", 0, 1);
+    l->kt = count_of(l, v, "Kt", 1, 1);
     l->mode = mode ? mode->kind == DV_JSTRING ? mode->s : "" : NULL;
     l->local_shard = l->mode && !strcmp(l->mode, "local_shard");
-    numbers(l, get(v, "shard_grid"), "shard_grid", 2, l->shards);
-    numbers(l, get(v, "local_shape_tiles"), "local_shape_tiles", 2,
-            l->shards + 2);
+    counts(l, get(v, "shard_grid"), "shard_grid", 2, 1, l->shards);
+    counts(l, get(v, "local_shape_tiles"), "local_shape_tiles", 2, 1,
+           l->shards + 2);
     if (policy && policy->kind == DV_JSTRING) {
         int n, parts = sscanf(policy->s, "splitk(%9d)", &n) == 1 && n > 0;
         l->split = parts ? n : 0;
@@ -210,7 +238,12 @@ static void read_work(lint *l, const dv_jval *row, int32_t core)
     char who[48];
     int32_t from = l->n_spans;
     if (numbers(l, dv_jget(row, "rect"), "rect", 4, a)) {
-        lint_add_box(l, a[0], a[1], a[2], a[3], core);
+        if (a[0] > a[1] || a[2] > a[3])
+            lint_report(l, "format",
+                        "rect of %s has %" PRId64 "x%" PRId64 " tiles",
+                        lint_core_name(l, core, who), a[1] - a[0], a[3] - a[2]);
+        else
+            lint_add_box(l, a[0], a[1], a[2], a[3], core);
         l->cores[core].listed = 1;
     }
     int segments = read_list(l, dv_jget(row, "segments"), 4, "a segment", core);
@@ -240,19 +273,19 @@ static void read_buffers(lint *l, const dv_jval *v)
             l->failed = 1;
             return;
         }
-        *to = (lint_buffer){name && name->kind == DV_JSTRING ? name->s : "?",
-                            count_of(b, "index", -1), count_of(b, "tiles", -1),
-                            count_of(b, "page_bytes", -1),
-                            bytes_of(b, "bytes", -1)};
+        *to = (lint_buffer){
+            name && name->kind == DV_JSTRING ? name->s : "?",
+            count_of(l, b, "index", 0, -1), count_of(l, b, "tiles", 0, -1),
+            count_of(l, b, "page_bytes", 0, -1), bytes_of(b, "bytes", -1)};
     }
     l->core_bytes = bytes_of(v, "core_bytes", -1);
     l->memory_limit = bytes_of(v, "memory_limit", -1);
-    l->args_limit = count_of(v, "args_limit", -1);
+    l->args_limit = count_of(l, v, "args_limit", 0, -1);
     if (numbers(l, dv_jget(v, "tile_shape"), "tile_shape", 2, tile))
         l->tile_elems = tile[0] * tile[1];
-    l->elem_bytes = count_of(v, "elem_bytes", 1);
-    numbers(l, dv_jget(v, "block_tiles"), "block_tiles", 2, l->block);
-    l->block[2] = count_of(v, "block_depth", 1);
+    l->elem_bytes = count_of(l, v, "elem_bytes", 0, 1);
+    counts(l, dv_jget(v, "block_tiles"), "block_tiles", 2, 0, l->block);
+    l->block[2] = count_of(l, v, "block_depth", 0, 1);
 }
 
 // Reads a number of units of work (tiles, steps or parts of tiles), which may
@@ -267,8 +300,8 @@ static int64_t read_units(lint *l, const dv_jval *v)
 
 static void read_ours(lint *l, const dv_jval *v, const dv_jval *rows)
 {
-    l->n_cores = count_of(v, "num_cores", -1);
-    l->n_tiles = count_of(v, "tiles", -1);
+    l->n_cores = count_of(l, v, "num_cores", 0, -1);
+    l->n_tiles = count_of(l, v, "tiles", 0, -1);
     l->units[0] = read_units(l, dv_jget(v, "units_group_1"));
     l->units[1] = read_units(l, dv_jget(v, "units_group_2"));
     read_names(l, dv_jget(v, "runtime_args"));
@@ -279,7 +312,7 @@ static void read_ours(lint *l, const dv_jval *v, const dv_jval *rows)
     l->has_all =
         read_rects(l, dv_jget(v, "all_cores"), "a range of all_cores", &l->all);
     read_rects(l, dv_jget(v, "holes"), "a hole", &l->holes);
-    l->chunk = count_of(dv_jget(v, "queue"), "chunk", -1);
+    l->chunk = count_of(l, dv_jget(v, "queue"), "chunk", 0, -1);
     read_buffers(l, v);
     for (int32_t i = 0; i < rows->n; i++) {
         const dv_jval *row = &rows->items[i];
@@ -289,8 +322,8 @@ static void read_ours(lint *l, const dv_jval *v, const dv_jval *rows)
         lint_core *c = lint_add_core(l, xy[0], xy[1]);
         if (!c)
             return;
-        c->sy = count_of(row, "sy", -1);
-        c->sx = count_of(row, "sx", -1);
+        c->sy = count_of(l, row, "sy", 0, -1);
+        c->sx = count_of(l, row, "sx", 0, -1);
         read_args(l, c, dv_jget(row, "args"));
         read_work(l, row, l->n - 1);
     }
@@ -378,6 +411,17 @@ static void read_partition(lint *l, const dv_jval *v, const dv_jval *work)
     guess_grid(l);
 }
 
+// Adds the tiles start..start + count - 1 to the work of the last core.
+static void add_tiles(lint *l, int64_t start, int64_t count)
+{
+    char who[48];
+    if (count < 0)
+        lint_report(l, "format", "%s has %" PRId64 " tiles",
+                    lint_core_name(l, l->n - 1, who), count);
+    else
+        lint_add_span(l, start * l->kt, (start + count) * l->kt, l->n - 1);
+}
+
 // Adds core i, numbered row by row in the grid, with tiles start..start + count
 // - 1.
 static void add_range(lint *l, int64_t i, int64_t start, int64_t count)
@@ -385,7 +429,7 @@ static void add_range(lint *l, int64_t i, int64_t start, int64_t count)
     lint_core *c = lint_add_core(l, l->cols > 0 ? i % l->cols : -1,
                                  l->cols > 0 ? i / l->cols : -1);
     if (c)
-        lint_add_span(l, start * l->kt, (start + count) * l->kt, l->n - 1);
+        add_tiles(l, start, count);
 }
 
 static void square_of(lint *l, int64_t n)
@@ -401,9 +445,9 @@ static void square_of(lint *l, int64_t n)
 
 static void read_legacy(lint *l, const dv_jval *v, const dv_jval *tiles)
 {
-    l->nt = count_of(v, "grid_x", l->nt);
-    l->mt = count_of(v, "grid_y", l->mt);
-    square_of(l, count_of(v, "num_cores", tiles->n));
+    l->nt = count_of(l, v, "grid_x", 1, l->nt);
+    l->mt = count_of(l, v, "grid_y", 1, l->mt);
+    square_of(l, count_of(l, v, "num_cores", 0, tiles->n));
     for (int32_t i = 0; i < tiles->n; i++) {
         int64_t a[2];
         if (numbers(l, &tiles->items[i], "tiles of a core", 2, a))
@@ -414,10 +458,10 @@ static void read_legacy(lint *l, const dv_jval *v, const dv_jval *tiles)
 static void read_assignments(lint *l, const dv_jval *grid, const dv_jval *cores)
 {
     const dv_jval *list = dv_jget(cores, "assignments");
-    l->nt = count_of(grid, "x", l->nt);
-    l->mt = count_of(grid, "y", l->mt);
-    l->n_tiles = count_of(grid, "total_tiles", -1);
-    l->n_cores = count_of(cores, "num_cores", -1);
+    l->nt = count_of(l, grid, "x", 1, l->nt);
+    l->mt = count_of(l, grid, "y", 1, l->mt);
+    l->n_tiles = count_of(l, grid, "total_tiles", 0, -1);
+    l->n_cores = count_of(l, cores, "num_cores", 0, -1);
     square_of(l, l->n_cores);
     for (int32_t i = 0; list && i < list->n; i++) {
         const dv_jval *a = &list->items[i];
@@ -454,7 +498,7 @@ static int read_six(lint *l, const dv_jval *ranges)
                         "one start for cores %" PRId64 ",%" PRId64
                         " to %" PRId64 ",%" PRId64,
                         a[0], a[1], a[2], a[3]);
-        lint_add_span(l, a[4] * l->kt, (a[4] + a[5]) * l->kt, l->n - 1);
+        add_tiles(l, a[4], a[5]);
     }
     return 1;
 }
@@ -554,7 +598,7 @@ static int64_t overlap(const int64_t *a, const int64_t *b)
 // (rectangles of tiles) cover the whole tile grid.
 static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
 {
-    int64_t whole[2] = {0, 0}, kt = count_of(v, "Kt", 1);
+    int64_t whole[2] = {0, 0}, kt = count_of(l, v, "Kt", 1, 1);
     double sum = 0;
     int64_t *boxes = DV_NEW(&l->arena, int64_t, 6 * (list->n + 1));
     if (!boxes)
@@ -565,7 +609,8 @@ static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
         lint part = {LINT_EMPTY,          .diag = l->diag,
                      .arena = l->arena,   .target = l->target,
                      .holes = l->holes,   .n_given = l->n_given,
-                     .report = l->report, .n_defects = l->n_defects};
+                     .report = l->report, .n_defects = l->n_defects,
+                     .is_part = 1};
         if (numbers(l, dv_jget(&list->items[i], "box_mnk"), "box_mnk", 6, b))
             for (int32_t k = 0; k < i; k++)
                 if (overlap(b, &boxes[6 * k]))

@@ -253,6 +253,26 @@ lint 0 'no defects'
 echo '{"grid": {"x": 4, "y": 4, "total_tiles": 64}, "cores": {"num_cores": 64, "assignments": []}}' >plan.json
 lint 4 'lost: tiles 0..16 are on no core'
 grep -q 'the number of tiles is stated as 64, it is 16' .out || complain 'a wrong total passed'
+# Counts are not negative, and a result has tiles. A core may have none.
+echo '{"tt_grid_x": 2, "tt_grid_y": 2, "tt_num_cores": 3, "tt_tiles_per_core": [[0,2],[2,2],[4,0]]}' >plan.json
+lint 0 'no defects'
+sed 's/\[4,0\]/[4,-1]/' plan.json >q.json && mv q.json plan.json
+lint 4 'format: core 0,1 has -1 tiles'
+echo '{"tt_grid_x": 2, "tt_grid_y": -2, "tt_num_cores": -3, "tt_tiles_per_core": [[0,2],[2,2]]}' >plan.json
+lint 4 'format: grid_y is no whole number of 1 or more'
+grep -q 'format: num_cores is no whole number of 0 or more' .out || complain 'a negative number of cores passed'
+echo '{"grid": {"x": 2, "y": 2, "total_tiles": -4}, "cores": {"num_cores": 1, "assignments": [{"start_tile": 0, "count": 4}]}}' >plan.json
+lint 4 'format: total_tiles is no whole number of 0 or more'
+echo '{"grid_tiles": [2, 2], "Kt": 0, "rows": [{"core_xy": [0, 0], "rect": [0, 2, 0, 2]}, {"core_xy": [1, 0], "rect": [0, 0, 0, -2]}]}' >plan.json
+lint 4 'format: Kt is no whole number of 1 or more'
+grep -q 'format: rect of core 1,0 has 0x-2 tiles' .out || complain 'a negative rectangle passed'
+echo '{"grid_tiles": [0, 2], "rows": []}' >plan.json
+lint 4 'format: a result of 0x2 tiles'
+echo '{"grid_tiles": [-1, 2], "rows": []}' >plan.json
+lint 4 'format: grid_tiles has -1, the least is 0'
+echo '{"partition_mode": "local_shard", "grid_tiles": [2, 2], "shard_grid": [-1, 1], "local_shape_tiles": [0, 2], "rows": [{"core_xy": [0, 0], "segments": [[0, 4, 0, 1]]}]}' >plan.json
+lint 4 'format: shard_grid has -1, the least is 1'
+grep -q 'format: local_shape_tiles has 0, the least is 1' .out || complain 'an empty shard passed'
 echo '{"tt_core_ranges": [[0, 0]]}' >plan.json
 lint 4 'is not 6 whole numbers'
 echo '{"runtime_args": ["tt_start_tile", "tt_tile_count", "Mt", "Kt", "Nt"], "rows": [[0, 64, 8, 1, 8]]}' >plan.json
