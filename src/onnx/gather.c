@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "onnx/import.h"
 #include <stdlib.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -452,6 +453,20 @@ dv_status dv_on_one_hot(dv_on *cx, const dv_onnx_node *n)
                         dv_on_3(cx, "select", is, yes, no));
 }
 
+// Defines *out as x in a type that has numbers between its largest one and
+// infinity, so that places can tell infinities from nan. There is none for f64.
+static dv_status widen(dv_on *cx, dv_on_value *out, dv_on_value *x)
+{
+    int axes[DV_MAX_DIMS];
+    dv_on_loop l;
+    dv_dtype type = dv_dtype_get(x->dtype)->size_bytes < 4 ? DV_F32 : DV_F64;
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_over(&l, x, axes));
+    dv_on_start(&l);
+    return dv_on_define(&l, out, type, 0, x->n_dims, axes,
+                        dv_on_read(&l, x, axes));
+}
+
 // Defines *out as the indices of the first `count` elements along an axis in
 // descending (`largest`) or ascending order; a nan is the largest. `count` is
 // at least 2: argtopk has a variable that counts, and dims of size 1 have none.
@@ -470,9 +485,13 @@ static dv_status places(dv_on *cx, dv_on_value *out, dv_on_value *x, int axis,
     dv_term t = dv_on_read(&l, x, from);
     if (!largest && !dv_is_float(x->dtype))
         t = dv_on_1(cx, "~", t);
-    else if (!largest)
-        t = dv_on_3(cx, "select", dv_on_1(cx, "isnan", t),
-                    dv_on_f(cx, -(double)INFINITY), dv_on_1(cx, "-", t));
+    else if (!largest) {
+        double most = x->dtype == DV_F32 ? (double)FLT_MAX : DBL_MAX;
+        t = dv_on_3(
+            cx, "select", dv_on_1(cx, "isnan", t),
+            dv_on_f(cx, -(double)INFINITY),
+            dv_on_2(cx, "max", dv_on_1(cx, "-", t), dv_on_f(cx, -most)));
+    }
     return dv_on_define(&l, out, DV_I64, 0, x->n_dims, axes,
                         dv_on_reduce(&l, "argtopk", t, 1, &k));
 }
@@ -544,8 +563,15 @@ dv_status dv_on_top_k(dv_on *cx, const dv_onnx_node *n)
         plain = plain && (x->dims[d] == 1 || dv_on_is_plain(x, d));
     if (!plain)
         DV_TRY(dv_on_copy(cx, x, 0));
-    DV_TRY(places(cx, all, x, axis, k < 2 ? 2 : k,
-                  dv_on_int(n, "largest", 1) != 0));
+    int largest = dv_on_int(n, "largest", 1) != 0;
+    dv_on_value *ranked = x;
+    if (!largest && dv_is_float(x->dtype) && x->dtype != DV_F64) {
+        ranked = dv_on_temp(cx, "wide");
+        if (!ranked)
+            return DV_E_NOMEM;
+        DV_TRY(widen(cx, ranked, x));
+    }
+    DV_TRY(places(cx, all, ranked, axis, k < 2 ? 2 : k, largest));
     for (int d = 0; d < x->n_dims; d++) {
         step[d] = 1;
         dims[d] = d == axis ? k : x->dims[d];

@@ -178,6 +178,8 @@ nan, inf = math.nan, math.inf
 top('top_k_one', F32, [3, 5], [1, 3, 2, 3, 0, -inf, -inf, -inf, -inf, -inf, 0, nan, inf, nan, -1], 1, 1)
 top('top_k_nan', F32, [3, 5], [1, 3, 2, 3, 0, -inf, -inf, -inf, -inf, -inf, 0, nan, inf, nan, -1], 5, 1)
 top('top_k_smallest_nan', F32, [2, 5], [1, 3, 1, -inf, 0, 0, nan, 2, 1, -1], 5, 0)
+# inf comes before nan, also behind it and beside the largest number.
+top('top_k_smallest_inf', F32, [2, 5], [nan, inf, 3.4028234663852886e38, inf, nan, 1, nan, -inf, inf, 0], 5, 0)
 top('top_k_single', F32, [4, 1], floats(4), 1, 1)
 top('top_k_bytes', U8, [2, 4], [0, 255, 7, 0, 200, 100, 100, 255], 3, 0)
 top('top_k_least', I32, [1, 4], [-2**31, 5, 2**31 - 1, -2**31], 4, 0)
