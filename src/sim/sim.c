@@ -589,8 +589,13 @@ static dv_status too_wide(const dv_sim *m, const dv_tensor *t, int64_t element,
     dv_element_print(&name, t, element);
     dv_status st =
         dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
-                "%s is %" PRId64 ", and %s stores i64 in 32 bits",
-                name.at ? name.at : t->name, value, m->plan->target.name);
+                "%s is %" PRId64 ", and %s stores i64 in 32 bits%s",
+                name.at ? name.at : t->name, value, m->plan->target.name,
+                value == INT64_MIN || value == INT64_MAX
+                    ? "; a max or min with a bound of 64-bit integers has this "
+                      "value for what it leaves out: store its operand as i32 "
+                      "first"
+                    : "");
     dv_text_free(&name);
     return st;
 }

@@ -160,6 +160,15 @@ END
 expect 1 'error\[overflow\]: t\[[0-9]\] is [0-9-]*, and spyre stores i64 in 32 bits' \
     "$divvy" run index.dv -t spyre
 
+# A bounded maximum of 64-bit integers has a neutral element that does not fit;
+# of a tensor of i32 it is right.
+printf 'input x: i64[8]\ny[i] = max[k <= i] x[k]  for i in 0..8\noutput y\n' >bound.dv
+expect 1 'stores i64 in 32 bits; a max or min with a bound .* store its operand as i32 first' \
+    "$divvy" run bound.dv -t spyre
+printf 'input x: i64[8]\nz[k]: i32 = x[k]\ny[i] = max[k <= i] z[k]  for i in 0..8\noutput y\n' >bound.dv
+expect 0 '' "$divvy" run bound.dv -t spyre --verify
+has 'verify: ok'
+
 # -- Long sums -----------------------------------------------------------------
 # The bound of a long sum is a small part of the sum.
 cat >long.dv <<'END'
