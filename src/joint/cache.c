@@ -23,6 +23,7 @@
 #include "joint/cache.h"
 #include "joint/joint.h"
 #include <math.h>
+#include <string.h>
 
 enum {
     LINE = 16, // approximate number of elements in a cache line
@@ -34,8 +35,9 @@ enum {
 typedef dv_cache_chain chain;
 
 // The cheapest way to divide the ops before some op into chains: its predicted
-// time, and the last chain. If `levels` is 0, that is one op as it is divided
-// already; else `cut` are the variables of its first op that are cut.
+// time, and the last chain. If `levels` is 0, its first op is cut as it is
+// divided already, and ops that follow in the same way; else `cut` are the
+// variables of its first op that are cut.
 typedef struct way {
     double ns;
     int32_t first, levels, cut[DV_CACHE_LEVELS];
@@ -273,6 +275,88 @@ static void try_cut(search *s, int32_t i, int v, int32_t end)
     c->levels--;
 }
 
+// Begins a chain whose tiles are those of op `first` as it is divided already.
+// Returns 0 if no other op can be cut like that.
+static int start_own(chain *c, int32_t first)
+{
+    const dv_op *o = &c->plan->ops->ops[first];
+    c->number++;
+    c->first = first;
+    c->end = first + 1;
+    c->levels = 0;
+    for (int v = 0; v < o->n_vars; v++) {
+        if (dv_plan_n_slices(c->plan, first, v) == 1)
+            continue;
+        if (o->vars[v].reduce || dv_cache_dim(o, &o->write, v) < 0 ||
+            c->levels == DV_CACHE_LEVELS)
+            return 0;
+        c->begin[c->levels] = o->vars[v].begin;
+        c->n[c->levels] = dv_var_len(o, v);
+        c->cut[c->levels++][0] = v;
+    }
+    dv_cache_enter(c, first);
+    return c->levels > 0 && can_merge(c->plan, first);
+}
+
+// Cuts op i as the first op of the chain is divided already.
+static void cut_alike(const chain *c, int32_t i)
+{
+    const dv_op *o = &c->plan->ops->ops[i];
+    int64_t *slices = c->plan->slices[i];
+    const int64_t *first = c->plan->slices[c->first];
+    for (int v = 0; v < o->n_vars; v++)
+        slices[v] = dv_var_len(o, v);
+    for (int at = 0; at < c->levels; at++)
+        slices[c->cut[at][i - c->first]] = first[c->cut[at][0]];
+}
+
+// Finds the variables of op i that are cut if it follows the chain.
+static int find_cuts(chain *c, int32_t i)
+{
+    const dv_op *o = &c->plan->ops->ops[i];
+    int levels = c->levels, v = 0;
+    for (c->levels = 1; c->levels <= levels && v < o->n_vars; c->levels++) {
+        v = 0;
+        while (v < o->n_vars && !fits(c, i, v))
+            v++;
+        c->cut[c->levels - 1][i - c->first] = v;
+    }
+    c->levels = levels;
+    return v < o->n_vars;
+}
+
+// Returns whether op i can run after the chain in the same tiles.
+static int may_follow(chain *c, int32_t i)
+{
+    return i - c->first < DV_CACHE_CHAIN && !c->edge[i] &&
+           can_merge(c->plan, i) && writes_new(c, i) &&
+           !dv_group_too_many_tensors(c->plan, c->first, i + 1) &&
+           reads_chain(c, i) && find_cuts(c, i);
+}
+
+// Prices the product i as it is divided already, with the ops after it that can
+// be cut like that: it keeps its tiles in several dimensions, and its results
+// need not leave the core.
+static void try_own(search *s, int32_t i, double alone)
+{
+    chain *c = &s->c;
+    const dv_plan *plan = c->plan;
+    int64_t was[DV_MAX_VARS];
+    if (!dv_cache_is_product(&plan->ops->ops[i]) || !start_own(c, i))
+        return;
+    for (int32_t k = i + 1; k < plan->ops->n_ops && may_follow(c, k); k++) {
+        size_t bytes = (size_t)plan->ops->ops[k].n_vars * sizeof *was;
+        memcpy(was, plan->slices[k], bytes);
+        cut_alike(c, k);
+        alone += dv_cache_after(c, k);
+        memcpy(plan->slices[k], was, bytes);
+        dv_cache_enter(c, k);
+        c->end = k + 1;
+        if (alone < s->ways[k + 1].ns)
+            s->ways[k + 1] = (way){.ns = alone, .first = i};
+    }
+}
+
 // Prices op i alone, and the chains (ops that run together tile by tile) that
 // begin with it. Chains along an inner variable only count if they are longer
 // than those along the outer ones, whose tiles are longer pieces of memory.
@@ -283,6 +367,8 @@ static void try_from(search *s, int32_t i)
     double alone = s->ways[i].ns + dv_cache_alone(plan, i);
     if (alone < s->ways[i + 1].ns)
         s->ways[i + 1] = (way){.ns = alone, .first = i};
+    try_own(s, i, alone);
+    s->c.levels = 0;
     s->covered = s->priced = i + 1;
     int32_t most = (int32_t)dv_min_i64(plan->ops->n_ops, i + DV_CACHE_CHAIN);
     for (int v = 0; v < o->n_vars && s->covered < most && can_merge(plan, i);
@@ -292,15 +378,33 @@ static void try_from(search *s, int32_t i)
     }
 }
 
+// Makes an op, as it is divided already, and the ops that follow it a group.
+static dv_status make_own_group(dv_plan *plan, chain *c, int32_t first,
+                                int32_t end, dv_group *g, dv_diag *diag)
+{
+    *g = plan->groups[first];
+    if (end == first + 1)
+        return DV_OK;
+    start_own(c, first);
+    for (int32_t i = first + 1; i < end; i++) {
+        find_cuts(c, i);
+        cut_alike(c, i);
+        dv_cache_enter(c, i);
+        c->end = i + 1;
+    }
+    *g = (dv_group){.first_op = first,
+                    .end_op = end,
+                    .n_tiles = dv_plan_n_tiles(plan, first)};
+    return dv_plan_deal(plan, first, g, diag);
+}
+
 // Cuts the ops of a chain as the search has found, and makes them a group.
 static dv_status make_group(dv_plan *plan, search *s, const way *w, int32_t end,
                             dv_group *g, dv_diag *diag)
 {
     chain *c = &s->c;
-    if (!w->levels) {
-        *g = plan->groups[w->first];
-        return DV_OK;
-    }
+    if (!w->levels)
+        return make_own_group(plan, c, w->first, end, g, diag);
     c->levels = 0;
     s->covered = end;
     for (int at = 0; at < w->levels; at++) {

@@ -76,6 +76,10 @@ void dv_cache_add(dv_cache_chain *c, int32_t i);
 // is left out where that is simpler, so that only differences have a meaning.
 double dv_cache_price(const dv_cache_chain *c, int64_t len);
 double dv_cache_alone(const dv_plan *plan, int32_t op);
+// Returns by how much a chain takes longer if op, which is cut as its first op
+// is, runs after it in the same tiles; infinity if what a tile passes on does
+// not fit the core's cache.
+double dv_cache_after(const dv_cache_chain *c, int32_t op);
 // Returns the bytes of a core's cache, and its share of the last one.
 double dv_cache_near(const dv_plan *plan);
 double dv_cache_far(const dv_plan *plan);

@@ -331,11 +331,47 @@ static double elems_of_tile(const dv_plan *plan, int32_t op, const dv_access *a)
     return n;
 }
 
+// Returns how many tiles of the op's own division the busiest core computes.
+static double tiles_of_core(const dv_plan *plan, int32_t op)
+{
+    return ceil((double)dv_plan_n_tiles(plan, op) / (double)plan->target.cores);
+}
+
+// Returns the time to store the result of a tile for other groups.
+static double store_ns(const dv_plan *plan, int32_t op)
+{
+    const dv_access *a = &plan->ops->ops[op].write;
+    return STORED * elems_of_tile(plan, op, a) * elem_bytes(plan, a->tensor) *
+           shared_ns(plan, a->tensor);
+}
+
+double dv_cache_after(const dv_cache_chain *c, int32_t op)
+{
+    const dv_plan *plan = c->plan;
+    const dv_op *o = &plan->ops->ops[op];
+    double ns = dv_cache_alone(plan, op);
+    ns -= plan->target.cores > 1 ? SYNC_NS : 0;
+    for (int r = 0; r < o->n_reads; r++) {
+        const dv_access *a = &o->reads[r];
+        const dv_cache_tensor *t = &c->tensors[a->tensor];
+        if (t->chain != c->number || t->writer < 0 || read_before(o, r))
+            continue;
+        double bytes = elems_of_tile(plan, op, a) * elem_bytes(plan, a->tensor);
+        if (rate_of(plan, bytes) > rates_of(plan)->l2)
+            return HUGE_VAL;
+        double saved =
+            bytes * (shared_ns(plan, a->tensor) - rate_of(plan, bytes));
+        if (t->n_readers == 1 && !t->lasts)
+            saved += store_ns(plan, t->writer) - bytes * rate_of(plan, bytes);
+        ns -= tiles_of_core(plan, op) * saved;
+    }
+    return ns;
+}
+
 double dv_cache_alone(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
-    double tiles =
-        ceil((double)dv_plan_n_tiles(plan, op) / (double)plan->target.cores);
+    double tiles = tiles_of_core(plan, op);
     double points = 1, ns = CALL_NS;
     for (int v = 0; v < o->n_vars; v++)
         points *= (double)plan->slices[op][v];
