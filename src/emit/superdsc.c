@@ -6,7 +6,8 @@
 //
 // An op with an expression of several functions becomes several steps; the
 // later ones overwrite its result. Before an op come the copies that fill the
-// homes (places of resident tensors), after it the copy that stores one.
+// homes (places of resident tensors), after it the copy that stores one. If
+// cores compute parts of sums, the sums are made in main memory and loaded.
 #include "emit/superdsc.h"
 #include "base/math.h"
 #include "layout/layout.h"
@@ -221,18 +222,13 @@ static dv_status set_home(sdsc *s, sdsc_operand *a, int32_t i, int k,
                       "emit of the program plans so, and a target with "
                       "ring_cores = 1",
                       op->name, name);
-    if (h < 0)
+    // Parts of results are added up in main memory.
+    if (h < 0 || view->n_parts)
         return set_place(s, a, tensor, 0);
     dv_view held;
     const char *why = dv_home_view(&held, plan, &sc->homes[h]);
     if (why)
         return REFUSE(s, "%s is resident, but %s", name, why);
-    if (view->n_parts)
-        return REFUSE(s,
-                      "%s leaves partial sums of %s in the scratchpads, and "
-                      "SuperDSC adds them up in main memory only: divvy emit "
-                      "of the program plans so",
-                      op->name, name);
     if (!dv_view_same(&held, view))
         return REFUSE(s,
                       "%s touches another part of %s than the scratchpads "
@@ -868,9 +864,9 @@ static dv_status write_op(sdsc *s, int32_t i)
     DV_TRY(write_expr(s, &o, op->body));
     int32_t h =
         sc->home_of && sc->home_of[i] ? sc->home_of[i][op->n_reads] : -1;
-    if (h < 0 || !sc->homes[h].stored)
-        return DV_OK;
-    return copy_step(s, "store", h, -1);
+    if (h >= 0 && dv_plan_splits_reduction(plan, i))
+        return copy_step(s, "load", -1, h);
+    return h >= 0 && sc->homes[h].stored ? copy_step(s, "store", h, -1) : DV_OK;
 }
 
 dv_status dv_emit_superdsc(emitter *e)

@@ -22,4 +22,8 @@ const dv_jval *dsc_get(const dv_jval *v, const char *key);
 
 // Checks all files against the tables of the document docs/superdsc.md.
 void dsc_check_fields(const dsc_files *f, const char *doc);
+
+// Runs the steps on memories of bytes, with nothing but the files: `data` has
+// the arrays of the tensors of p, by their numbers, as case_buffers gives them.
+void dsc_run(const dsc_files *f, const dv_program *p, void *const *data);
 #endif
