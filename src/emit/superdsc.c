@@ -332,10 +332,17 @@ static dv_status list_dims(sdsc *s, sdsc_step *st, int ref, const char *name)
     }
     for (int k = 0; k < st->n_operands; k++) {
         sdsc_operand *a = &st->at[k];
-        if (stick < 0 && a->stick >= 0)
+        int other = stick >= 0 && a->stick >= 0 && a->stick != stick;
+        if ((stick < 0 && a->stick >= 0) ||
+            (stick >= 0 && a->stick < 0 && a->scale[stick]))
             return REFUSE(s,
-                          "%s: a tensor with one value per stick is computed "
-                          "from whole sticks of another",
+                          "%s: a tensor with one value per stick meets whole "
+                          "sticks of the same values in another",
+                          name);
+        if (other && strcmp(st->func, "ReStickifyOpHBM") != 0)
+            return REFUSE(s,
+                          "%s: its tensors are cut into sticks along "
+                          "different dims",
                           name);
         for (int i = 0; i < n; i++)
             if (!a->scale[order[i]])
@@ -544,6 +551,7 @@ static dv_status reduction_step(sdsc *s, const sdsc_op *o, const dv_expr *e)
     DV_TRY(start_step(s, &st, o, 1, var_dim));
     DV_TRY(add_value(s, &st, o, e->arg[0], var_dim));
     DV_TRY(add_access(s, &st, o->number, o->op->n_reads, var_dim));
+    st.func = reductions[e->fn][1];
     DV_TRY(pad_dims(s, &st, o->op->name));
     DV_TRY(list_dims(s, &st, 0, o->op->name));
     int along = 0;

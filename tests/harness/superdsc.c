@@ -26,16 +26,19 @@ static void read_one(dsc_files *f, int i, const char *dir, const char *name)
     dv_diag_destroy(diag);
 }
 
-void dsc_emit(dsc_files *f, const dv_plan *plan)
+int dsc_try(dsc_files *f, const dv_plan *plan)
 {
     char dir[] = "superdsc_XXXXXX", name[40];
     dv_diag *diag = dv_diag_create();
     must(mkdtemp(dir) != NULL);
     dv_status st = dv_plan_emit(plan, DV_EMIT_SUPERDSC, dir, diag);
     if (st != DV_OK)
-        fprintf(stderr, "%s\n", dv_diag_message(diag));
-    must(st == DV_OK);
+        case_no("%s", dv_diag_message(diag));
     dv_diag_destroy(diag);
+    if (st != DV_OK) {
+        must(st == DV_E_USAGE && rmdir(dir) == 0);
+        return 0;
+    }
     *f = (dsc_files){.n_steps = 0};
     f->source = DV_NEW(&f->arena, dv_source, 1);
     f->root = DV_NEW(&f->arena, const dv_jval *, 1);
@@ -55,6 +58,12 @@ void dsc_emit(dsc_files *f, const dv_plan *plan)
         read_one(f, i + 1, dir, name);
     }
     must(rmdir(dir) == 0);
+    return 1;
+}
+
+void dsc_emit(dsc_files *f, const dv_plan *plan)
+{
+    must(dsc_try(f, plan));
 }
 
 void dsc_free(dsc_files *f)

@@ -12,7 +12,10 @@ typedef struct dsc_files {
     int n_steps;
 } dsc_files;
 
-// Emits a plan and reads all files.
+// Emits a plan and reads all files. Returns 0 if the plan cannot be written as
+// SuperDSC.
+int dsc_try(dsc_files *f, const dv_plan *plan);
+// The same for a plan that can be.
 void dsc_emit(dsc_files *f, const dv_plan *plan);
 void dsc_free(dsc_files *f);
 // Step number i without its name; the name is its key.

@@ -25,28 +25,28 @@ static const example examples[] = {
      {NULL}},
     // Products: of matrices, with other functions around them, and batches;
     // with sums in slices.
-    {"input a: f16[128, 192]\ninput b: f16[192, 256]\n"
+    {"input a: f16[32, 64]\ninput b: f16[64, 128]\n"
      "c[m,n] = relu(0.5 * (sum[k] a[m,k] * b[k,n]))\noutput c\n",
      {NULL}},
-    {"input a: f16[64, 256]\ninput b: f16[256, 64]\n"
+    {"input a: f16[16, 256]\ninput b: f16[256, 64]\n"
      "c[m,n] = sum[k] a[m,k] * b[k,n]\ns[m] = sum[n] c[m,n]\n"
      "output c, s\n",
      {"c:k=4", NULL}},
-    {"input q: f16[4, 64, 64]\ninput k: f16[4, 64, 64]\n"
-     "input v: f16[4, 64, 64]\n"
+    {"input q: f16[2, 64, 64]\ninput k: f16[2, 64, 64]\n"
+     "input v: f16[2, 64, 64]\n"
      "t[h,i,j] = 0.125 * (sum[d] q[h,i,d] * k[h,j,d])\n"
      "m[h,i] = max[j] t[h,i,j]\np[h,i,j] = exp(t[h,i,j] - m[h,i])\n"
      "z[h,i] = sum[j] p[h,i,j]\n"
      "o[h,i,d] = (sum[j] p[h,i,j] * v[h,j,d]) / z[h,i]\noutput o\n",
      {NULL}},
-    {"input a: f16[2, 3, 64, 128]\ninput w: f16[128, 192]\n"
+    {"input a: f16[2, 3, 8, 64]\ninput w: f16[64, 128]\n"
      "c[b,s,m,n] = sum[k] a[b,s,m,k] * w[k,n]\noutput c\n",
      {NULL}},
     // Copies between cores, on the same core, and of all dims.
     {"input x: f16[256, 256]\nt[i,j] = exp(x[i,j])\nu[i,j] = t[i,j] * 2.0\n"
      "s[j] = sum[i] t[i,j]\noutput u, s\n",
      {"t:i=4", "u:i=4", "s:j=4", NULL}},
-    {"input x: f16[4, 128, 192]\ny[b,j,i] = x[b,i,j]\n"
+    {"input x: f16[2, 64, 128]\ny[b,j,i] = x[b,i,j]\n"
      "z[b,j] = sum[i] y[b,j,i]\noutput y, z\n",
      {NULL}},
     // Types of 32 bits, broadcasts, scalars, means, results of several readers.
