@@ -6,8 +6,8 @@
 #   times are blanked, and a "$ cat FILE" shows the file.
 # - An indented line "mpirun … divvy …" is run where there is an mpirun, and ends
 #   with success; so does an indented "divvy …".
-# - `divvy … FILE …` within a sentence is run with an example for FILE, unless it
-#   has other placeholders, and is no usage error.
+# - `divvy … FILE …` within a sentence is run with examples for FILE, PLAN, DIR and
+#   other placeholders, and ends with success.
 # docs.sh DIVVY SOURCE
 divvy=$1
 src=$2
@@ -95,14 +95,31 @@ run_plain() { # a line without output
     fi
 }
 
-# Runs the commands within sentences.
+# Prints a command with examples for its placeholders.
+fill_in() {
+    printf '%s\n' "$1" | sed -e 's#^divvy place FILE\.csv#divvy place tests/data/placement/input.12.csv#' \
+        -e 's#^divvy choose FILE\.json#divvy choose tests/data/choose/example.json#' \
+        -e 's#^divvy fuse FILE\.json#divvy fuse tests/data/fuse/mlp.json#' \
+        -e 's#^divvy lint FILE#divvy lint grid.json#' \
+        -e 's#MODEL\.onnx#tests/onnx/contrib/node/test_fast_gelu/model.onnx#' \
+        -e 's#DIR/NAME#out/matmul#; s#DIR#out/folder#; s#\[NAME\]#spyre#; s#MxN#5x13#; s#GRAIN#fused#' \
+        -e 's#SAVED\.plan#saved.plan#; s#PLAN#my.plan#; s#report A B#report my.plan my.plan#' \
+        -e '/superdsc/s#FILE#examples/softmax.dv#; s#TARGET#wormhole#' \
+        -e 's#FILE\.dv#FILE#; s#FILE\( \|$\)#examples/matmul.dv\1#'
+}
+
+# Runs the commands within sentences that are whole: a command that needs a file
+# and names none is only spoken of.
 try_spans() {
-    grep -o '`divvy [^`]*`' "$src/$doc" | tr -d '`' | sort -u | sed 's/FILE\.dv/FILE/; s#FILE\( \|$\)#examples/matmul.dv\1#' |
-        grep 'examples/\|[0-9]x[0-9]\|targets' | grep -v '[A-Z][A-Z]\|…\|\.npy\|my\.dv\|emit' >"$tmp/spans"
+    grep -o '`divvy [^`]*`' "$src/$doc" | tr -d '`' | sort -u >"$tmp/all"
+    while IFS= read -r span; do fill_in "$span"; done <"$tmp/all" |
+        grep '/\|[0-9]x[0-9]\|targets\|\.plan\|\.json' | grep -v '[A-Z][A-Z]\|…' >"$tmp/spans"
     while IFS= read -r span; do
         spans=$((spans + 1))
-        timeout 400 sh -c "$divvy ${span#divvy }" >"$tmp/got" 2>&1 </dev/null
-        [ $? != 2 ] || { cat "$tmp/got"; echo "in $doc: \`$span\`"; bad=1; }
+        timeout 400 sh -c "$divvy ${span#divvy }" >"$tmp/got" 2>&1 </dev/null && continue
+        cat "$tmp/got"
+        echo "in $doc: \`$span\`"
+        bad=1
     done <"$tmp/spans"
 }
 
@@ -118,7 +135,14 @@ while IFS= read -r line; do
     bad=1
 done <"$tmp/man"
 
-for doc in README.md ARCHITECTURE.md docs/arrays.md docs/cli.md docs/language.md docs/plan.md docs/report.md docs/invariants.md docs/decisions.md docs/differences.md docs/superdsc.md; do
+# What the placeholders of sentences stand for.
+make_array a '3, 8' i,j
+mkdir out
+"$divvy" plan examples/matmul.dv -o my.plan || bad=1
+"$divvy" plan examples/heat.dv --set N=64 --set T=2 --team 2 -o saved.plan || bad=1
+"$divvy" grid --tiles 8x8 --target wormhole --json >grid.json || bad=1
+
+for doc in README.md ARCHITECTURE.md docs/*.md; do
     command=
     : >"$tmp/want"
     while IFS= read -r line; do
@@ -140,4 +164,4 @@ for doc in README.md ARCHITECTURE.md docs/arrays.md docs/cli.md docs/language.md
 done
 echo "$shown commands with output, $plain without, $spans within sentences"
 # At least as many as the documents have today, so that none is lost unnoticed.
-[ "$shown" -ge 16 ] && [ "$spans" -ge 15 ] && [ "$bad" = 0 ]
+[ "$shown" -ge 38 ] && [ "$spans" -ge 43 ] && [ "$bad" = 0 ]
