@@ -289,6 +289,55 @@ static void enter(menu *m, double key, const dv_splits *d)
     m->list[at] = *d;
 }
 
+// Returns whether a dim of a tensor is indexed by a variable of the result plus
+// one that is summed over, so that neighbouring results read some of the same
+// elements.
+static int has_windows(const dv_op *o, const dv_access *a)
+{
+    for (int d = 0; d < a->n_dims; d++) {
+        int kept = 0, summed = 0;
+        for (int v = 0; v < o->n_vars; v++)
+            *(o->vars[v].reduce ? &summed : &kept) |= a->index[d].coef[v] != 0;
+        if (kept && summed)
+            return 1;
+    }
+    return 0;
+}
+
+// Returns the bytes that a tile packs of a read with windows: each element as
+// often as windows have it, in whole cache lines of neighbours.
+static double packed_bytes(const best *b, int read)
+{
+    const dv_divide_space *s = b->s;
+    const dv_access *a = &s->op->reads[read];
+    double elem = (double)s->layouts[read]->elem_bytes;
+    double bytes = elem;
+    for (int v = 0; v < s->n_vars; v++) {
+        int last = a->n_dims > 0 && a->index[a->n_dims - 1].coef[v] &&
+                   !(s->reduced >> v & 1);
+        double n = (double)longest(s, v, b->now.n[v]);
+        if (last)
+            n = ceil(n * elem / (double)s->line) * (double)s->line / elem;
+        if (dv_access_vars(s->op, a) >> v & 1)
+            bytes *= n;
+    }
+    return bytes;
+}
+
+// Returns the bytes that one thread of the host moves: what its tile reads and
+// writes, in whole cache lines, and the windows that a product packs. What is
+// packed stays in the core's cache, where a byte costs about a quarter of one
+// from outside.
+static double bytes_of_thread(const best *b, const dv_cost_work *w)
+{
+    double bytes = w->memory_bytes;
+    const dv_op *o = b->s->op;
+    for (int r = 0; r < o->n_reads && dv_op_kind(o) == DV_KIND_CONTRACTION; r++)
+        if (has_windows(o, &o->reads[r]))
+            bytes += packed_bytes(b, r) / 4;
+    return bytes;
+}
+
 static void consider(best *b, int64_t cores)
 {
     if (!legal(b))
@@ -305,7 +354,7 @@ static void consider(best *b, int64_t cores)
     // compared there, in whole cache lines.
     candidate c = {.cost = dv_cost_us(b->t, &w) * rounds * penalty(b, &w),
                    .bytes = dv_target_has_caches(b->t)
-                                ? w.memory_bytes
+                                ? bytes_of_thread(b, &w)
                                 : dv_cost_all_bytes(b->t, &w) * rounds,
                    .compute_us = dv_cost_compute_us(b->t, &w) * rounds,
                    .cores = cores,
