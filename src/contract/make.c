@@ -171,26 +171,36 @@ typedef struct way {
     int row, col, k, first, last;
 } way;
 
+// Sets the batch of products that the kernel sums. Those of packed columns
+// follow each other, whatever their strides are in the tensor.
+static void set_batch(const dv_contraction *c, int variant, dv_gemm_shape *s)
+{
+    const dv_nest_form *f = &c->form;
+    int last = f->k[f->n_batch - 1];
+    s->batch = s->k = 1;
+    for (int i = 0; i < f->n_k; i++)
+        *(i < f->n_batch ? &s->batch : &s->k) *=
+            (int32_t)ct_size_in_way(c, i, variant);
+    s->stride_a = stride_of(c, last, f->in_row);
+    s->stride_b = stride_of(c, last, f->in_col);
+}
+
 static dv_status make_kernel(dv_contraction *c, dv_jit *jit, way w,
                              dv_diag *diag)
 {
     const dv_nest_form *f = &c->form;
-    int batched =
-        f->n_k == 2 && !c->panels && f->pack[f->in_row] == DV_FORM_NEVER;
     ct_kernel *to = &c->kernels[w.row][w.col][w.k][w.first][w.last];
     for (int r = 0; r < c->cols[w.col].n; r++) {
         dv_gemm_shape s = {.dtype = (uint8_t)c->n.dtype, .one_sum = 1};
         s.m = (int32_t)(w.row ? c->row.rest : c->row.size * c->at_once);
         s.n = c->cols[w.col].size[r];
         s.k = (int32_t)c->k_size[w.k];
-        if (batched) {
-            s.k = (int32_t)ct_size_in_way(c, 1, w.k);
-            s.batch = (int32_t)ct_size_in_way(c, 0, w.k);
-            s.stride_a = stride_of(c, f->k[0], f->in_row);
-            s.stride_b = stride_of(c, f->k[0], f->in_col);
-        }
+        if (f->n_batch)
+            set_batch(c, w.k, &s);
         set_rows(c, &s);
         set_cols(c, &s);
+        if (f->n_batch && c->panels)
+            s.stride_b = s.k * s.ldb;
         s.ldc = ct_ldc(c);
         s.beta = w.first && c->zero_first ? DV_SCALE_ZERO : DV_SCALE_ONE;
         s.relu = w.last && c->relu_last;

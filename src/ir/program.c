@@ -63,6 +63,26 @@ dv_status dv_program_load(dv_program **out, const char *path,
     return st;
 }
 
+dv_program *dv_program_share(const dv_program *p)
+{
+    dv_program *out = dv_program_new();
+    if (!out)
+        return NULL;
+    dv_arena arena = out->arena;
+    *out = *p;
+    out->arena = arena;
+    out->ops = DV_NEW(&out->arena, dv_op, p->n_ops);
+    out->tensors = DV_NEW(&out->arena, dv_tensor, p->n_tensors);
+    if (out->ops && out->tensors) {
+        memcpy(out->ops, p->ops, (size_t)p->n_ops * sizeof *p->ops);
+        memcpy(out->tensors, p->tensors,
+               (size_t)p->n_tensors * sizeof *p->tensors);
+        return out;
+    }
+    dv_program_destroy(out);
+    return NULL;
+}
+
 void dv_program_destroy(dv_program *p)
 {
     if (!p)

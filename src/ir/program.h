@@ -27,6 +27,7 @@
 //   info.c          derives what is not stored: kinds, factors, sizes, flops
 //   access.c        accesses: their variables, strides, bounds and forms
 //   split_sum.c     splits an op's expression at its reduction
+//   channels.c      makes channels the last dim of temporaries
 //   views.[ch]      lets ops read through copies that only rename elements
 //   window.c        recognises reductions over small windows (filters, pools)
 //   print.c         prints a program with all params replaced by numbers
@@ -460,6 +461,14 @@ dv_status dv_program_lower_for(dv_program **out, const dv_program *p,
 // `live` are the ops that reach an output (dv_program_find_live).
 dv_status dv_program_see_through(dv_program **out, const dv_program *p,
                                  const unsigned char *live, dv_diag *diag);
+// Makes a program in which channels are the last dim of temporaries between
+// products with constant weights (ir/channels.c). Ops and tensors keep their
+// numbers. *out borrows from p, and is NULL if nothing changes.
+dv_status dv_program_channels_last(dv_program **out, const dv_program *p,
+                                   dv_diag *diag);
+// Makes a program that borrows everything from p but the lists of its ops and
+// tensors. Returns NULL when out of memory.
+dv_program *dv_program_share(const dv_program *p);
 // Renumbers tensors in the order in which the printed text names them: inputs,
 // temporaries that need a declaration, then the other tensors in the order of
 // their definitions. new_of[old] is the new number, or -1 for a tensor that is

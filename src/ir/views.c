@@ -540,24 +540,6 @@ static int find_uses(finder *f)
     return f->readers != NULL;
 }
 
-// Makes a program that shares everything with p but the list of its ops.
-static dv_program *share(const dv_program *p)
-{
-    dv_program *out = dv_program_new();
-    if (!out)
-        return NULL;
-    dv_arena arena = out->arena;
-    *out = *p;
-    out->arena = arena;
-    out->ops = DV_NEW(&out->arena, dv_op, p->n_ops);
-    if (out->ops) {
-        memcpy(out->ops, p->ops, (size_t)p->n_ops * sizeof *p->ops);
-        return out;
-    }
-    dv_program_destroy(out);
-    return NULL;
-}
-
 // Removes all copies that can be. Returns 0 when out of memory.
 static int remove_copies(finder *f, int *n_removed)
 {
@@ -575,7 +557,7 @@ static int remove_copies(finder *f, int *n_removed)
 int dv_program_explain_copies(dv_text *out, const dv_program *p,
                               const unsigned char *live)
 {
-    finder f = {.in = p, .live = live, .out = share(p), .why = out};
+    finder f = {.in = p, .live = live, .out = dv_program_share(p), .why = out};
     int n_removed = 0, ok = f.out && remove_copies(&f, &n_removed);
     dv_program_destroy(f.out);
     return ok;
@@ -592,7 +574,7 @@ dv_status dv_program_see_through(dv_program **out, const dv_program *p,
     if (!n_removed)
         return DV_OK;
     n_removed = 0;
-    f.out = share(p);
+    f.out = dv_program_share(p);
     if (!f.out)
         return dv_nomem(diag);
     ok = remove_copies(&f, &n_removed);

@@ -383,8 +383,12 @@ static dv_status make_own_group(dv_plan *plan, chain *c, int32_t first,
                                 int32_t end, dv_group *g, dv_diag *diag)
 {
     *g = plan->groups[first];
-    if (end == first + 1)
+    if (end == first + 1 && !dv_cache_cut_copies(plan, first))
         return DV_OK;
+    if (end == first + 1) {
+        g->n_tiles = dv_plan_n_tiles(plan, first);
+        return dv_plan_deal(plan, first, g, diag);
+    }
     start_own(c, first);
     for (int32_t i = first + 1; i < end; i++) {
         find_cuts(c, i);

@@ -75,6 +75,10 @@ void dv_cache_add(dv_cache_chain *c, int32_t i);
 // an op alone in its own tiles. What all divisions of a program have in common
 // is left out where that is simpler, so that only differences have a meaning.
 double dv_cache_price(const dv_cache_chain *c, int64_t len);
+// Cuts the result of a product further, along its outermost variable, until the
+// copies of operands with a border that a tile makes fit in half of the core's
+// cache. Returns whether that changed anything.
+int dv_cache_cut_copies(dv_plan *plan, int32_t op);
 double dv_cache_alone(const dv_plan *plan, int32_t op);
 // Returns by how much a chain takes longer if op, which is cut as its first op
 // is, runs after it in the same tiles; infinity if what a tile passes on does

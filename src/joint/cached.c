@@ -368,6 +368,53 @@ double dv_cache_after(const dv_cache_chain *c, int32_t op)
     return ns;
 }
 
+// Returns the bytes of the copies of operands with a border that a tile of the
+// op makes.
+static double copied_bytes(const dv_plan *plan, int32_t op)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    double sum = 0;
+    for (int r = 0; r < o->n_reads; r++)
+        if (o->reads[r].has_border && !read_before(o, r))
+            sum += elems_of_tile(plan, op, &o->reads[r]) *
+                   elem_bytes(plan, o->reads[r].tensor);
+    return sum;
+}
+
+// Returns the outermost variable of the result on which an operand with a
+// border depends, or -1.
+static int border_var(const dv_op *o)
+{
+    for (int v = 0; v < o->n_vars && !o->vars[v].reduce; v++)
+        for (int r = 0; r < o->n_reads; r++)
+            if (o->reads[r].has_border && dv_var_len(o, v) > 1 &&
+                dv_access_vars(o, &o->reads[r]) >> v & 1)
+                return v;
+    return -1;
+}
+
+int dv_cache_cut_copies(dv_plan *plan, int32_t op)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    int v = border_var(o), changed = 0;
+    if (v < 0 || !dv_cache_is_product(o) || o->is_extern ||
+        plan->divisions[op].pinned)
+        return 0;
+    double bytes = copied_bytes(plan, op);
+    while (bytes > dv_cache_near(plan) / 2 && plan->slices[op][v] > 1) {
+        int64_t was = plan->slices[op][v];
+        plan->slices[op][v] = dv_ceil_div(was, 2);
+        double now = copied_bytes(plan, op);
+        if (now > bytes * 3 / 4) {
+            plan->slices[op][v] = was;
+            break;
+        }
+        bytes = now;
+        changed = 1;
+    }
+    return changed;
+}
+
 double dv_cache_alone(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];

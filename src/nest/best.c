@@ -40,9 +40,21 @@ static void to_prim(dv_nest *n, int i)
     dv_nest_move(n, i, n->n_dims - 1);
 }
 
+// Returns the smaller of the strides of a k in in0 and in1, or the one in the
+// input that is not fixed: how a fixed one lies does not matter, because it is
+// packed before the first run.
+static int64_t least_step(const dv_nest *n, const dv_nest_dim *d)
+{
+    int64_t a = llabs(d->stride[DV_IN0]), b = llabs(d->stride[DV_IN1]);
+    int fixed = n->fixed & (1 << DV_IN0 | 1 << DV_IN1);
+    return fixed == 1 << DV_IN0   ? b
+           : fixed == 1 << DV_IN1 ? a
+                                  : dv_min_i64(a, b);
+}
+
 // Returns the k (a summed dimension) that is moved from the loops into the
-// kernel next: the one with the smallest stride in in0 or in1, or -1 if there
-// is none left.
+// kernel next: the one with the smallest stride (least_step), or -1 if there is
+// none left.
 static int next_k(const dv_nest *n)
 {
     int best = -1;
@@ -50,12 +62,7 @@ static int next_k(const dv_nest *n)
         const dv_nest_dim *d = &n->dims[i];
         if (d->type != DV_NEST_K || d->exec == DV_NEST_PRIM)
             continue;
-        int64_t step =
-            dv_min_i64(llabs(d->stride[DV_IN0]), llabs(d->stride[DV_IN1]));
-        const dv_nest_dim *b = best < 0 ? d : &n->dims[best];
-        int64_t least =
-            dv_min_i64(llabs(b->stride[DV_IN0]), llabs(b->stride[DV_IN1]));
-        if (best < 0 || step < least)
+        if (best < 0 || least_step(n, d) < least_step(n, &n->dims[best]))
             best = i;
     }
     return best;
@@ -89,13 +96,18 @@ static void move_k_inside(dv_nest *n, int64_t enough)
 
 // The most m dimensions (rows), and the most n dimensions (columns), that are
 // tried inside the kernel. Those with unit strides are tried first, then large
-// ones.
+// ones, then those whose elements are near each other in the inputs.
 enum { MOST_TRIED = 4 };
 
 static int worth(const dv_nest_dim *d)
 {
     return (d->stride[DV_OUT] == 1) * 2 +
            (d->stride[DV_IN0] == 1 || d->stride[DV_IN1] == 1);
+}
+
+static int64_t reach(const dv_nest_dim *d)
+{
+    return dv_max_i64(llabs(d->stride[DV_IN0]), llabs(d->stride[DV_IN1]));
 }
 
 // Returns how many dimensions of the same type (m, n or k) are tried inside the
@@ -112,6 +124,8 @@ static int rank_of(const dv_nest *n, int i)
             before += worth(e) > worth(d);
         else if (e->size != d->size)
             before += e->size > d->size;
+        else if (reach(e) != reach(d))
+            before += reach(e) < reach(d);
         else
             before += j < i;
     }

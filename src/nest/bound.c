@@ -215,8 +215,6 @@ static void find_places(const count *c, dv_nest_size_bounds *s, int o, int own)
     int one = k < 0 || n->dims[k].size == 1;
     s->along_own[o] = alone || n->dims[own].stride[o] == 1;
     s->along_k[o] = one || n->dims[k].stride[o] == 1;
-    if (c->dims.n_k > 2)
-        s->along_own[o] = s->along_k[o] = 0;
 }
 
 void dv_nest_sizes_begin(dv_nest_size_bounds *s, count *c)

@@ -222,15 +222,6 @@ typedef struct dv_nest_ordered {
 double dv_nest_order_loops(dv_nest *n, const dv_nest_caches *caches,
                            double most, dv_nest_ordered *out);
 
-// Returns whether one step of d in operand o equals the whole extent of p, so
-// that d continues where p ends.
-static inline int dv_nest_continues(const dv_nest_dim *d, const dv_nest_dim *p,
-                                    int o)
-{
-    int64_t end;
-    return p->stride[o] && dv_mul_i64(&end, p->size, p->stride[o]) &&
-           d->stride[o] == end;
-}
 // Returns the absolute stride of a dimension in the output, or if that is 0,
 // the sum of its absolute strides in in0 and in1.
 int64_t dv_nest_sort_stride(const dv_nest_dim *d);

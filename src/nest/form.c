@@ -7,7 +7,10 @@
 //   rows x columns   the columns
 //
 // If there is more than one k inside the kernel, either both inputs are packed,
-// or there are two k and both inputs are read in place (a batch of products).
+// or both are read in place and there are two k (a batch of products), or the
+// columns are packed before the first run, and the rows, in place, are a batch
+// of products: all k are one run of elements in each product, and one step from
+// each to the next.
 #include "nest/nest.h"
 #include <inttypes.h>
 
@@ -155,6 +158,41 @@ static int k_inside(const dv_nest_form *f)
     return f->n_k ? f->k[f->n_k - 1] : -1;
 }
 
+// Returns the first of the kernel's k that form one run up to number `end`: in
+// the operand, each continues where the one inside it ends.
+static int run_of_k(const dv_nest *n, const dv_nest_form *f, int operand,
+                    int end)
+{
+    int i = end - 1;
+    for (; i > 0; i--) {
+        const dv_nest_dim *in = &n->dims[f->k[i]];
+        int whole = in->whole % in->size == 0;
+        if (!whole || !dv_nest_continues(&n->dims[f->k[i - 1]], in, operand))
+            break;
+    }
+    return i;
+}
+
+// Finds the k that are a batch of products. Returns 0 if the kernel cannot sum
+// all k, because an input is read in place in which they lie otherwise.
+static int find_batch(const dv_nest *n, dv_nest_form *f)
+{
+    int row_in = f->pack[f->in_row] == DV_FORM_NEVER;
+    int col_in = f->pack[f->in_col] == DV_FORM_NEVER;
+    f->n_batch = 0;
+    if (f->n_k < 2 || (!row_in && !col_in))
+        return 1;
+    if (col_in) {
+        f->n_batch = 1;
+        return f->n_k == 2 && row_in;
+    }
+    // The rows of a batch may overlap, unlike those of a single product.
+    int first = run_of_k(n, f, f->in_row, f->n_k);
+    f->n_batch = first ? first : 1;
+    return n->fixed >> f->in_col & 1 &&
+           (!first || !run_of_k(n, f, f->in_row, first));
+}
+
 dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag)
 {
     dv_nest_form f;
@@ -176,7 +214,7 @@ dv_status dv_nest_form_packed(const dv_nest *n, const dv_nest_form *dims,
     int row_in = f.pack[f.in_row] == DV_FORM_NEVER;
     int col_in = f.pack[f.in_col] == DV_FORM_NEVER;
     int k = k_inside(&f);
-    if (f.n_k > 1 && (row_in || col_in) && !(f.n_k == 2 && row_in && col_in))
+    if (!find_batch(n, &f))
         return in_place(n, row_in ? f.in_row : f.in_col, diag);
     int lone = dv_nest_size(n, f.col) == 1 && is_rows(n, f.in_col, f.col, k);
     if (col_in && (lone || !is_rows(n, f.in_col, k, f.col))) {

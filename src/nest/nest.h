@@ -100,6 +100,7 @@
 //   sums_lay.c          applies that order of summation to a tile
 #ifndef DV_NEST_H
 #define DV_NEST_H
+#include "base/math.h"
 #include "divvy/nest.h"
 #include "ir/program.h"
 #include "lang/lexer.h"
@@ -404,6 +405,15 @@ dv_nest_prims dv_nest_find_prims(const dv_nest *n);
 // every operand, so that the two could be collapsed into one dimension.
 int dv_nest_can_collapse(const dv_nest_dim *outer, const dv_nest_dim *inner);
 
+// Returns whether one step of d in operand o equals the whole extent of p, so
+// that d continues where p ends.
+static inline int dv_nest_continues(const dv_nest_dim *d, const dv_nest_dim *p,
+                                    int o)
+{
+    int64_t end;
+    return p->stride[o] && dv_mul_i64(&end, p->size, p->stride[o]) &&
+           d->stride[o] == end;
+}
 // Sorts the loops of a nest that is not a product: large strides outermost, k
 // (the reduced dimensions) last.
 void dv_nest_sort_loops(dv_nest *n);
@@ -455,6 +465,9 @@ typedef struct dv_nest_form {
     // The operands of the rows and of the columns: in1 and in0, or in0 and in1.
     int in_row, in_col;
     int n_loops; // number of loops around the kernel
+    // The number of outer k inside the kernel over which it sums a batch of
+    // products. The other k are one run in an input read in place.
+    int n_batch;
     // The loop in which each operand is packed: a dimension, DV_FORM_TOP
     // (before all loops) or DV_FORM_NEVER.
     int pack[DV_N_OPERANDS];

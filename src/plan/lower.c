@@ -71,7 +71,8 @@ static dv_status set_constants(const dv_pass_cx *cx, dv_program *p)
 
 dv_status dv_lower_run(dv_pass_cx *cx, dv_plan *plan)
 {
-    dv_program *direct = NULL; // the source without copies that rename elements
+    // The source without copies that rename elements, and with channels last.
+    dv_program *direct = NULL, *ordered = NULL;
     unsigned char *wanted = dv_alloc((size_t)cx->source->n_ops);
     dv_status st = wanted && dv_program_find_live(cx->source, wanted) &&
                            list_names(plan, cx->source, NULL, wanted,
@@ -80,8 +81,13 @@ dv_status dv_lower_run(dv_pass_cx *cx, dv_plan *plan)
                        : dv_nomem(cx->diag);
     if (st == DV_OK && dv_target_packs(&plan->target))
         st = dv_program_see_through(&direct, cx->source, wanted, cx->diag);
+    const dv_program *p = direct ? direct : cx->source;
+    if (st == DV_OK && dv_target_packs(&plan->target) &&
+        !dv_team_wanted(cx, plan))
+        st = dv_program_channels_last(&ordered, p, cx->diag);
     if (st == DV_OK)
-        st = lower(cx, plan, direct ? direct : cx->source, wanted);
+        st = lower(cx, plan, ordered ? ordered : p, wanted);
+    dv_program_destroy(ordered);
     dv_program_destroy(direct);
     dv_release(wanted);
     if (st == DV_OK)

@@ -148,7 +148,7 @@ static void start_next(walk *w)
 {
     DV_GEN *g = w->g;
     const dv_prod *p = w->p;
-    int64_t bytes = p->k * p->ld_v;
+    int64_t bytes = (int64_t)p->k * p->batch * p->ld_v;
     int64_t n = p->pack_v ? p->k : bytes / LINE_BYTES;
     int tiles = count_tiles(&w->grid->s);
     if (w->spread)
