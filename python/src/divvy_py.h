@@ -203,9 +203,19 @@ PyTypeObject *dvpy_make_type(const char *name, size_t size,
 PyObject *dvpy_take_text(char *text);
 
 PyObject *dvpy_program_make(PyObject *module, PyObject *args);
-// Params from a dict of names and texts. The array is to be freed; it borrows
-// the strings.
-dv_param *dvpy_params(PyObject *dict, size_t *n);
+// What a program or a model is read with: params from a dict of names and
+// texts, whose strings are borrowed, and where errors go.
+typedef struct dvpy_reading {
+    dv_param *params;
+    size_t n;
+    dv_diag *diag;
+} dvpy_reading;
+
+// Begins to read. Returns 0 with an exception, if that is not possible.
+int dvpy_reading_begin(dvpy_reading *r, PyObject *dict);
+// Ends it: frees what it had, and returns the object, or raises the error of
+// `st` and releases the object, which may be NULL.
+PyObject *dvpy_reading_end(dvpy_reading *r, PyObject *made, dv_status st);
 // A program of a model, which lives as long as it.
 PyObject *dvpy_program_of_model(const dv_program *p, PyObject *model);
 

@@ -1,7 +1,6 @@
 // ONNX models.
 #include "divvy_py.h"
 #include "divvy/onnx.h"
-#include <stdlib.h>
 
 typedef struct model {
     PyObject ob_base;
@@ -25,26 +24,20 @@ PyObject *dvpy_model_make(PyObject *module, PyObject *args)
     const char *path;
     PyObject *dict;
     dv_onnx_options o = DV_ONNX_OPTIONS_INIT;
-    if (!PyArg_ParseTuple(args, "sO!", &path, &PyDict_Type, &dict))
+    dvpy_reading r;
+    if (!PyArg_ParseTuple(args, "sO!", &path, &PyDict_Type, &dict) ||
+        !dvpy_reading_begin(&r, dict))
         return NULL;
-    dv_param *params = dvpy_params(dict, &o.n_params);
-    dv_diag *diag = dv_diag_create();
-    model *x = params && diag ? PyObject_New(model, dvpy_model_type) : NULL;
-    o.params = params;
+    model *x = PyObject_New(model, dvpy_model_type);
+    dv_status st = DV_OK;
+    o.params = r.params;
+    o.n_params = r.n;
     if (x) {
         x->m = NULL;
-        dv_status st;
-        Py_BEGIN_ALLOW_THREADS st = dv_onnx_load(&x->m, path, &o, diag);
-        Py_END_ALLOW_THREADS if (st != DV_OK)
-        {
-            Py_CLEAR(x);
-            dvpy_raise(diag);
-        }
-    } else if (!PyErr_Occurred())
-        PyErr_NoMemory();
-    dv_diag_destroy(diag);
-    free(params);
-    return (PyObject *)x;
+        Py_BEGIN_ALLOW_THREADS st = dv_onnx_load(&x->m, path, &o, r.diag);
+        Py_END_ALLOW_THREADS
+    }
+    return dvpy_reading_end(&r, (PyObject *)x, st);
 }
 
 const char *dvpy_model_weight(PyObject *self, int i, const void **data)

@@ -29,7 +29,8 @@ PyObject *dvpy_take_text(char *text)
     return x;
 }
 
-dv_param *dvpy_params(PyObject *dict, size_t *n)
+// Reads the params of a dict. Returns NULL with an exception.
+static dv_param *read_params(PyObject *dict, size_t *n)
 {
     Py_ssize_t at = 0;
     PyObject *name, *value;
@@ -47,6 +48,29 @@ dv_param *dvpy_params(PyObject *dict, size_t *n)
         ++*n;
     }
     return params;
+}
+
+int dvpy_reading_begin(dvpy_reading *r, PyObject *dict)
+{
+    r->params = read_params(dict, &r->n);
+    r->diag = r->params ? dv_diag_create() : NULL;
+    if (r->diag)
+        return 1;
+    free(r->params);
+    if (!PyErr_Occurred())
+        PyErr_NoMemory();
+    return 0;
+}
+
+PyObject *dvpy_reading_end(dvpy_reading *r, PyObject *made, dv_status st)
+{
+    if (st != DV_OK) {
+        Py_CLEAR(made);
+        dvpy_raise(r->diag);
+    }
+    dv_diag_destroy(r->diag);
+    free(r->params);
+    return made;
 }
 
 static dvpy_program *make(void)
@@ -86,28 +110,21 @@ PyObject *dvpy_program_make(PyObject *module, PyObject *args)
     const char *text, *name;
     Py_ssize_t len;
     PyObject *dict;
-    size_t n;
+    dvpy_reading r;
     if (!PyArg_ParseTuple(args, "z#sO!", &text, &len, &name, &PyDict_Type,
-                          &dict))
+                          &dict) ||
+        !dvpy_reading_begin(&r, dict))
         return NULL;
-    dv_param *params = dvpy_params(dict, &n);
-    dv_diag *diag = dv_diag_create();
-    dvpy_program *x = params && diag ? make() : NULL;
+    dvpy_program *x = make();
+    dv_status st = DV_OK;
     if (x) {
         dv_program **to = &x->own;
-        dv_status st = text ? dv_program_parse(to, text, (size_t)len, name,
-                                               params, n, diag)
-                            : dv_program_load(to, name, params, n, diag);
+        st = text ? dv_program_parse(to, text, (size_t)len, name, r.params, r.n,
+                                     r.diag)
+                  : dv_program_load(to, name, r.params, r.n, r.diag);
         x->p = x->own;
-        if (st != DV_OK) {
-            Py_CLEAR(x);
-            dvpy_raise(diag);
-        }
-    } else if (!PyErr_Occurred())
-        PyErr_NoMemory();
-    dv_diag_destroy(diag);
-    free(params);
-    return (PyObject *)x;
+    }
+    return dvpy_reading_end(&r, (PyObject *)x, st);
 }
 
 static PyObject *text(PyObject *self, PyObject *unused)
