@@ -368,6 +368,25 @@ static int copy_array(const char *name, const dvpy_operand *to,
 
 // -- Constants ----------------------------------------------------------------
 
+// Copies the elements of a constant's array if they are not row-major. Returns
+// -1 with an exception; the operand is released then.
+static int make_dense(dvpy_operand *o, const char *name)
+{
+    if (dvpy_operand_is_dense(o))
+        return 0;
+    dvpy_operand copy;
+    PyObject *a =
+        dvpy_result_new(&copy, DVPY_ARRAY, o->dtype, o->n_dims, o->shape);
+    if (a)
+        copy_array(name, &copy, o);
+    dvpy_operand_release(o);
+    Py_XDECREF(a); // `copy` keeps it
+    if (!a)
+        return -1;
+    *o = copy;
+    return 0;
+}
+
 // Binds an array to a constant. Elements that are not row-major are copied.
 static int set_constant(job *j, size_t i, PyObject *array)
 {
@@ -387,23 +406,9 @@ static int set_constant(job *j, size_t i, PyObject *array)
         PyErr_NoMemory();
         return -1;
     }
-    if (dvpy_operand_get(o, array) < 0) {
+    if (dvpy_operand_get(o, array) < 0 || make_dense(o, t->name) < 0) {
         free(o);
         return -1;
-    }
-    if (!dvpy_operand_is_dense(o)) {
-        dvpy_operand copy;
-        PyObject *a =
-            dvpy_result_new(&copy, DVPY_ARRAY, o->dtype, o->n_dims, o->shape);
-        if (a)
-            copy_array(t->name, &copy, o);
-        dvpy_operand_release(o);
-        Py_XDECREF(a); // `copy` keeps it
-        if (!a) {
-            free(o);
-            return -1;
-        }
-        *o = copy;
     }
     dv_operand is = operand_of(t, o->data);
     is.dtype = o->dtype;

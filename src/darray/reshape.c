@@ -43,12 +43,12 @@ static int64_t flat_of(const dv_dist *d, const int64_t *at)
 static int64_t find_owner(const dv_dist *d, const int64_t *at, int64_t *coords)
 {
     int last = d->n_dims - 1;
-    int64_t end = last < 0 ? 1 : d->shape[last], behind;
+    int64_t end = last < 0 ? 1 : d->shape[last], offset;
     for (int i = 0; i <= last; i++) {
         if (d->axis[i] < 0)
             continue;
         dv_dist_coords(d, i, (dv_range){at[i], 1}, &coords[d->axis[i]],
-                       &behind);
+                       &offset);
         if (i == last) {
             dv_range part = dv_dist_dim(d, i, coords[d->axis[i]]);
             end = part.off + part.size;

@@ -341,9 +341,9 @@ static int may_overlap(const dv_tensor *t, const dv_bound *x,
     uint64_t step = common_step(t, x->strides, common_step(u, y->strides, 0));
     if (!step)
         return 1;
-    uint64_t behind = ((uintptr_t)a - (uintptr_t)b) % step,
+    uint64_t after = ((uintptr_t)a - (uintptr_t)b) % step,
              before = ((uintptr_t)b - (uintptr_t)a) % step;
-    return behind < (uint64_t)size_b || before < (uint64_t)size_a;
+    return after < (uint64_t)size_b || before < (uint64_t)size_a;
 }
 
 // Fails if a bound output overlaps any other bound tensor in memory, because an

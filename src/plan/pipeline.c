@@ -202,12 +202,9 @@ static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
     return dv_choose_cores(&plan->target, options, diag);
 }
 
-// Copies the caller's options and fails if an enum among them has no valid
-// value.
-static dv_status read_options(dv_plan_options *o, const dv_plan_options *given,
-                              dv_diag *diag)
+// Fails if an enum among the options has no valid value.
+static dv_status check_enums(const dv_plan_options *o, dv_diag *diag)
 {
-    DV_TRY(dv_options_read(o, sizeof *o, given, "dv_plan_options", diag));
     const struct {
         const char *field;
         int value, n;
@@ -227,13 +224,12 @@ static dv_status read_options(dv_plan_options *o, const dv_plan_options *given,
     for (size_t i = 0; i < sizeof enums / sizeof *enums; i++)
         DV_TRY(
             dv_options_enum(enums[i].value, enums[i].n, enums[i].field, diag));
-    if (o->divide == DV_DIVIDE_SPAN) {
-        if (o->joint && o->joint != DV_JOINT_OFF)
-            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                           "divide span cuts only what the span limit "
-                           "requires, joint auto and seed cut more: use one");
-        o->joint = DV_JOINT_OFF;
-    }
+    return DV_OK;
+}
+
+// Fails if a number among the options is negative.
+static dv_status check_counts(const dv_plan_options *o, dv_diag *diag)
+{
     const struct {
         const char *field;
         int64_t value;
@@ -251,25 +247,40 @@ static dv_status read_options(dv_plan_options *o, const dv_plan_options *given,
     if (!(o->time_limit_s >= 0))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "a time limit of %g seconds", o->time_limit_s);
-    DV_TRY(dv_options_list(o->pins, o->n_pins, "pins", diag));
+    return DV_OK;
+}
+
+// Fails if a list of strings is missing or has a NULL.
+static dv_status check_names(const char *const *list, size_t n,
+                             const char *field, dv_diag *diag)
+{
+    DV_TRY(dv_options_list(list, n, field, diag));
+    for (size_t i = 0; i < n; i++)
+        if (!list[i])
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "%s[%zu] is NULL, n_%s is %zu", field, i, field, n);
+    return DV_OK;
+}
+
+// Copies the caller's options and fails if they are not valid.
+static dv_status read_options(dv_plan_options *o, const dv_plan_options *given,
+                              dv_diag *diag)
+{
+    DV_TRY(dv_options_read(o, sizeof *o, given, "dv_plan_options", diag));
+    DV_TRY(check_enums(o, diag));
+    if (o->divide == DV_DIVIDE_SPAN) {
+        if (o->joint && o->joint != DV_JOINT_OFF)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "divide span cuts only what the span limit "
+                           "requires, joint auto and seed cut more: use one");
+        o->joint = DV_JOINT_OFF;
+    }
+    DV_TRY(check_counts(o, diag));
     DV_TRY(dv_options_list(o->allowed, o->n_allowed, "allowed", diag));
     DV_TRY(dv_options_list(o->holes, o->n_holes, "holes", diag));
-    for (size_t i = 0; i < o->n_pins; i++)
-        if (!o->pins[i])
-            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                           "pins[%zu] is NULL, n_pins is %zu", i, o->n_pins);
-    DV_TRY(dv_options_list(o->bars, o->n_bars, "bars", diag));
-    DV_TRY(dv_options_list(o->constants, o->n_constants, "constants", diag));
-    for (size_t i = 0; i < o->n_constants; i++)
-        if (!o->constants[i])
-            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                           "constants[%zu] is NULL, n_constants is %zu", i,
-                           o->n_constants);
-    for (size_t i = 0; i < o->n_bars; i++)
-        if (!o->bars[i])
-            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                           "bars[%zu] is NULL, n_bars is %zu", i, o->n_bars);
-    return DV_OK;
+    DV_TRY(check_names(o->pins, o->n_pins, "pins", diag));
+    DV_TRY(check_names(o->constants, o->n_constants, "constants", diag));
+    return check_names(o->bars, o->n_bars, "bars", diag);
 }
 
 dv_status dv_plan_create(dv_plan **out, const dv_program *program,

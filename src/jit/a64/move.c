@@ -23,11 +23,11 @@ typedef struct piece {
 
 // Returns the offset and size of the tail of a row after its whole vectors. If
 // one or two loads cannot cover the tail and there is a whole vector before it
-// (`behind`), the tail is extended to a whole vector that overlaps it; some
+// (`has_vector`), the tail is extended to a whole vector that overlaps it; some
 // bytes are then moved twice.
-static piece last_piece(int64_t off, int bytes, int behind)
+static piece last_piece(int64_t off, int bytes, int has_vector)
 {
-    if (bytes % 4 && behind)
+    if (bytes % 4 && has_vector)
         return (piece){off + bytes - 16, 16};
     return (piece){off, bytes};
 }

@@ -241,12 +241,12 @@ static void put_last(dv_steps *w, const dv_step *p, const int *here,
     const dv_prod_tile *t = w->l->t;
     const dv_sched_load *d = p->due, *end = d + p->n_due;
     dv_code *code = w->g->code;
-    int behind = dv_tile_store_lag(w->l->p);
+    int lag = dv_tile_store_lag(w->l->p);
     if (w->l->p->relu)
         dv_emit(code, DV_INSN_movi_0, w->l->free.reg[0], 0, 0, 0);
     for (int i = 0, at = 0; i < t->rows; i++)
         for (int j = 0; j < t->nv; j++) {
-            int done = i - behind;
+            int done = i - lag;
             if (done >= 0 && j == 0)
                 dv_tile_finish_row(w->g, w->l->p, t, done, &w->l->free);
             for (; d < end && d->at == at; d++, at++)

@@ -229,12 +229,12 @@ static void prefetch_next_tile(dv_kloop *l, dv_gen *g)
 }
 
 // Prefetches the cache lines of C that the tile will store to, early enough to
-// arrive in time: after the steps before the loop if there are such (`behind`),
-// else before the tile.
-static void prefetch_c_early(const dv_kloop *l, dv_gen *g, int behind)
+// arrive in time: after the steps before the loop if there are such
+// (`after_steps`), else before the tile.
+static void prefetch_c_early(const dv_kloop *l, dv_gen *g, int after_steps)
 {
     const dv_prod *p = l->p;
-    if (behind == (l->stores && l->first) &&
+    if (after_steps == (l->stores && l->first) &&
         ((int64_t)p->k * p->batch >= 64 || p->copy_steps))
         dv_tile_prefetch_c(g, p, l->t);
 }

@@ -210,13 +210,13 @@ static void emit_tile_column(const walk *w, int cols, int nv)
     DV_GEN *g = w->g;
     const dv_runs *s = &w->grid->s;
     dv_prod p = *w->p;
-    int behind = count_tiles(s) - 1, left = 0;
+    int n_below = count_tiles(s) - 1, left = 0;
     if (w->spread) {
         p.prefetch_step = p.ld_v;
         // If this is the only tile of the column, it prefetches all rows for
         // the next kernel, one per step of k; otherwise the tiles below it do
         // so.
-        p.prefetch_every = behind ? 0 : 1;
+        p.prefetch_every = n_below ? 0 : 1;
     }
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
@@ -233,7 +233,7 @@ static void emit_tile_column(const walk *w, int cols, int nv)
             p.pack_v = p.far_v = 0;
             count--;
             if (w->spread)
-                p.prefetch_every = left = prefetch_interval(behind);
+                p.prefetch_every = left = prefetch_interval(n_below);
         }
         asking(w, dv_prod_joined(&p), &t, count, more, &left);
     }
