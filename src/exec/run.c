@@ -400,8 +400,8 @@ static dv_status own_tensors(dv_run *r, dv_diag *diag)
     return DV_OK;
 }
 
-// Allocates what a thread works in, all at once, because memory of huge pages
-// has at least one of them.
+// Allocates the buffers that a thread works in as one block, because every
+// allocation from huge pages takes at least one of these.
 static int make_thread_memory(dv_thread *w)
 {
     enum { LINE = 64 };

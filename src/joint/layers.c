@@ -57,7 +57,8 @@ static int are_equal(const folder *f, int32_t a, int32_t b)
 }
 
 // Returns whether a layer may read tensor b where the layer before reads a, if
-// no op defines either: always a different one in place of each.
+// no op defines either. Each a has one b and each b one a; the first call for a
+// pair records it.
 static int inputs_match(folder *f, int32_t a, int32_t b)
 {
     if (f->later[a] < 0 && f->earlier[b] < 0) {

@@ -629,8 +629,9 @@ static int are_connected(const dv_op *a, const dv_op *b)
     return 0;
 }
 
-// Marks the ops with which a loop may begin that contains op `last`, which
-// accesses a tensor in main memory that it or others could find on their core.
+// Op `last` accesses a tensor in main memory that a loop over tiles could keep
+// on the cores. Marks it, and the connected ops before it in the same group, as
+// ops that such a loop may begin with.
 static void mark_starts(looper *l, int32_t last)
 {
     const dv_op *ops = l->plan->ops->ops;

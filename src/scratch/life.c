@@ -189,8 +189,8 @@ static int survives(const dv_life *l, int32_t first, int32_t use)
     return l->externs[end] == l->externs[first];
 }
 
-// Returns whether each core holds all elements of a tensor that the op reads on
-// it, where `owner` says which core holds which part.
+// Returns whether each core holds, by the view `owner`, all elements of the
+// tensor that the op reads when it runs on that core.
 static int finds_all(const dv_life *l, int32_t op, int32_t tensor,
                      const dv_view *owner)
 {

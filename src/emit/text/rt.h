@@ -178,12 +178,13 @@ static inline int64_t rt_ishr(int64_t x, int64_t y)
     return (int64_t)((((uint64_t)x ^ sign) >> by) ^ sign);
 }
 
-// Exits with an error if an index read from a tensor is out of bounds.
+// Returns whether an index is within the bounds of a dim of this size.
 static inline int rt_inside(int64_t i, int64_t size)
 {
     return i >= 0 && i < size;
 }
 
+// Exits with an error if an index read from a tensor is out of bounds.
 static inline int64_t rt_index(int64_t i, int64_t size)
 {
     if (i < 0 || i >= size) {
