@@ -520,6 +520,54 @@ static inline void copy_apart(const dv_stage_copy *c, const char *from,
             memcpy(to + bytes * i, from + bytes * i * step, (size_t)bytes);
 }
 
+// Copies `count` rows of n floats, `down` bytes apart, to rows of `pitch`
+// floats whose gaps get the value `border`, except that behind the last row.
+// Whole vectors fill a gap, and the next row overwrites what they have too
+// much.
+static void copy_floats(const char *from, int64_t down, int64_t count,
+                        int64_t n, unsigned char *to, int64_t pitch,
+                        const unsigned char *border)
+{
+    enum { V = 16 };
+    unsigned char gap[V];
+    int64_t bytes = n * 4, apart = pitch * 4;
+    for (int i = 0; i < V; i += 4)
+        memcpy(gap + i, border, 4);
+    for (int64_t r = 0; r < count; r++, from += down, to += apart) {
+        for (int64_t i = 0; i < bytes - V; i += V)
+            memcpy(to + i, from + i, V);
+        memcpy(to + bytes - V, from + bytes - V, V);
+        for (int64_t i = bytes; r + 1 < count && i < apart; i += V)
+            memcpy(to + i, gap, V);
+    }
+}
+
+// The same for every second float of the rows.
+static void copy_second_floats(const char *from, int64_t down, int64_t count,
+                               int64_t n, unsigned char *to, int64_t pitch,
+                               const unsigned char *border)
+{
+    enum { V = 16 };
+    unsigned char gap[V];
+    int64_t bytes = n * 4, apart = pitch * 4;
+    for (int i = 0; i < V; i += 4)
+        memcpy(gap + i, border, 4);
+    for (int64_t r = 0; r < count; r++, from += down, to += apart) {
+        int64_t i = 0;
+        for (; i < bytes - V; i += V) {
+            float x[8];
+            memcpy(x, from + 2 * i, sizeof x);
+            float y[4] = {x[0], x[2], x[4], x[6]};
+            memcpy(to + i, y, V);
+        }
+        i = bytes - V;
+        for (int k = 0; k < V; k += 4)
+            memcpy(to + i + k, from + 2 * (i + k), 4);
+        for (i = bytes; r + 1 < count && i < apart; i += V)
+            memcpy(to + i, gap, V);
+    }
+}
+
 // Copies some rows and columns of the image at `from`, of which each row has
 // `side` elements. Between the elements of two rows is one gap.
 static void copy_image(const dv_stage_copy *c, const char *from, int64_t side,
@@ -536,13 +584,20 @@ static void copy_image(const dv_stage_copy *c, const char *from, int64_t side,
     from += ((rows->first + rows->begin * rows->step) * side + cols->first +
              cols->begin * cols->step) *
             bytes;
-    for (int64_t r = 0; r < count; r++) {
+    // Behind a row, a vector more is written; the next row has at least one.
+    int floats = bytes == 4 && in >= 4 && (cols->step == 1 || cols->step == 2);
+    for (int64_t r = 0; r < count && !floats; r++) {
         copy_apart(c, from, cols->step, to, in);
         from += rows->step * side * bytes;
         to += in * bytes;
         if (r + 1 < count)
             put_border(c, to, n - in);
         to += (n - in) * bytes;
+    }
+    if (floats) {
+        (cols->step == 1 ? copy_floats : copy_second_floats)(
+            from, rows->step * side * bytes, count, in, to, n, c->border);
+        to += count * n * bytes;
     }
     put_border(c, to - (n - in) * bytes,
                (rows->n - rows->end) * n + n - cols->end);
@@ -671,6 +726,19 @@ void dv_stage_fill(const dv_stage *s, const int64_t *begin, const int64_t *end,
     }
 }
 
+// Copies `count` rows of n bytes, `pitch` bytes apart, to rows without gaps.
+// Whole vectors are copied: what they have too much the next row overwrites,
+// and the last row is copied exactly.
+static void close_gaps(unsigned char *to, const char *from, int64_t n,
+                       int64_t pitch, int64_t count)
+{
+    enum { V = 16 };
+    for (int64_t r = 0; r + 1 < count; r++, to += n, from += pitch)
+        for (int64_t i = 0; i < n; i += V)
+            memcpy(to + i, from + i, V);
+    copy_bytes(to, from, n);
+}
+
 void dv_stage_store(const dv_stage *s, const int64_t *begin, const int64_t *end,
                     const void *memory, void *to)
 {
@@ -688,10 +756,15 @@ void dv_stage_store(const dv_stage *s, const int64_t *begin, const int64_t *end,
         const char *at = (const char *)memory + from * bytes;
         unsigned char *row =
             (unsigned char *)to + dv_flat_at(&s->result, op, point) * bytes;
-        for (int64_t r = begin[s->row]; r < end[s->row]; r++) {
+        int64_t down = s->result.coef[s->row] * bytes;
+        int close = down == n && n >= 16; // a vector ends in the next row
+        if (close)
+            close_gaps(row, at, n, s->pitch * bytes,
+                       end[s->row] - begin[s->row]);
+        for (int64_t r = begin[s->row]; r < end[s->row] && !close; r++) {
             copy_bytes(row, at, n);
             at += s->pitch * bytes;
-            row += s->result.coef[s->row] * bytes;
+            row += down;
         }
         for (v = op->n_vars - 1; v >= 0; v--) {
             if (v == s->row || v == s->col || op->vars[v].reduce)

@@ -47,6 +47,26 @@ TEST(windows)
                3, 1, "a vector kernel");
 }
 
+// Rows of images are copied in whole vectors, of which parts belong to the next
+// row: right for every width, also where rows or columns are read with a step.
+TEST(widths_of_images)
+{
+    char text[300];
+    for (int n = 3; n <= 37; n += n < 20 ? 1 : 8)
+        for (int step = 1; step <= 3; step++) {
+            int to = (n + step - 1) / step;
+            snprintf(text, sizeof text,
+                     "input x: f32[5, %d, %d] y[c,i,j] = sum[a,b] "
+                     "(x[c,%d*i+a-1,%d*j+b-1] else 0.5) for i in 0..%d, "
+                     "j in 0..%d, a in 0..3, b in 0..3 output y",
+                     n, n, step, step, to, to);
+            job j;
+            start_and_run(&j, text, 2);
+            is_right(&j, 0);
+            job_stop(&j);
+        }
+}
+
 // With short rows, windows run on whole images: of any step and border, with
 // rows and columns that the window leaves out, cut into blocks and tiles.
 static const char *const images[] = {
@@ -173,6 +193,7 @@ int main(void)
         cmocka_unit_test(types_of_products),
         cmocka_unit_test(windows),
         cmocka_unit_test(windows_on_images),
+        cmocka_unit_test(widths_of_images),
         cmocka_unit_test(images_and_boxes),
         cmocka_unit_test(pointwise),
         cmocka_unit_test(updates),
