@@ -88,6 +88,17 @@ static dv_status pack_loops(dv_contraction_cursor *t, int operand, int l,
     return DV_OK;
 }
 
+// Returns whether packed blocks have positions for which there is no element.
+static int has_gaps(const dv_contraction *c, int operand)
+{
+    int64_t bytes = c->es_in;
+    for (int d = 0; d < c->n.n_dims; d++)
+        if (c->n.dims[d].stride[operand] &&
+            !dv_mul_i64(&bytes, bytes, c->n.dims[d].size))
+            return 1;
+    return bytes != dv_contraction_once_bytes(c, operand);
+}
+
 dv_status dv_contraction_pack(const dv_contraction *c, int operand,
                               const void *from, void *to, dv_diag *diag)
 {
@@ -95,6 +106,7 @@ dv_status dv_contraction_pack(const dv_contraction *c, int operand,
     t.packed[operand] = to;
     // Blocks that are cut short, and positions that they leave free, are read
     // as whole vectors.
-    memset(to, 0, (size_t)dv_contraction_once_bytes(c, operand));
+    if (has_gaps(c, operand))
+        memset(to, 0, (size_t)dv_contraction_once_bytes(c, operand));
     return pack_loops(&t, operand, 0, from, diag);
 }
