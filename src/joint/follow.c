@@ -123,9 +123,8 @@ int dv_joint_cheaper(const dv_joint_price *a, const dv_joint_price *b)
     return a->us <= b->us * (1 + rounding) && a->bytes < b->bytes;
 }
 
-// Leaves the traffic of access k out of the work of an op.
-static void drop_traffic(dv_cost_work *w, const dv_divide_space *s, int k,
-                         const dv_splits *d, double rounds)
+void dv_joint_drop_traffic(dv_cost_work *w, const dv_divide_space *s, int k,
+                           const dv_splits *d, double rounds)
 {
     w->memory_bytes -= dv_divide_transferred(s, k, d);
     w->all_bytes -= dv_divide_transferred_by_all(s, k, d) / rounds;
@@ -150,17 +149,17 @@ static dv_joint_price price(const follower *f, uint32_t *missing)
         int resident = lies(f, o->reads[r].tensor, &has);
         if (resident && !dv_view_make_whole(&needs, plan, f->op, r) &&
             dv_view_holds(&has, &needs)) {
-            drop_traffic(&w, f->space, r, &d, rounds);
+            dv_joint_drop_traffic(&w, f->space, r, &d, rounds);
         } else if (resident && has.is_write && f->op != has.op &&
                    dv_can_pass(plan, f->rules, f->op, r)) {
-            drop_traffic(&w, f->space, r, &d, rounds);
+            dv_joint_drop_traffic(&w, f->space, r, &d, rounds);
             w.passed_bytes += (double)dv_received_bytes(plan, f->op, r);
         } else {
             *missing |= 1u << r;
         }
     }
     if (!plan->ops->tensors[o->write.tensor].is_output && w.partials == 1)
-        drop_traffic(&w, f->space, o->n_reads, &d, rounds);
+        dv_joint_drop_traffic(&w, f->space, o->n_reads, &d, rounds);
     return (dv_joint_price){rounds * dv_cost_us(&plan->target, &w),
                             rounds * w.all_bytes};
 }

@@ -7,6 +7,7 @@
 //   follow.c   divides ops so that they find operands on their core
 //   chain.c    cuts chains of ops by the same variables
 //   menu.c     tries the divisions of single ops
+//   together.c chooses the divisions of all ops at once
 //   tiles.c    runs ops that do not fit the scratchpads in loops over tiles
 //   layers.c   folds equal layers, so that they are planned once
 //   order.c    reorders ops, recomputes tensors for late readers
@@ -78,6 +79,16 @@ dv_status dv_joint_chains(dv_plan *plan, const dv_scratch_rules *rules,
 dv_status dv_joint_menus(dv_plan *plan, const dv_scratch_rules *rules,
                          dv_divide_space *const *spaces, dv_joint_price *price,
                          dv_arena *arena, dv_diag *diag);
+// Chooses the divisions of all ops at once (together.c), and keeps them if that
+// makes the plan cheaper; *price is its price before and after.
+dv_status dv_joint_together(dv_plan *plan, const dv_scratch_rules *rules,
+                            dv_divide_space *const *spaces,
+                            dv_joint_price *price, dv_arena *arena,
+                            dv_diag *diag);
+// Leaves the traffic of access k out of the work of an op that runs in so many
+// rounds.
+void dv_joint_drop_traffic(dv_cost_work *w, const dv_divide_space *s, int k,
+                           const dv_splits *d, double rounds);
 // A plan with loops over tiles that dv_joint_tiles has found.
 typedef struct dv_tile_loops {
     int found; // 0 if there are none

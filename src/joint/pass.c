@@ -94,6 +94,7 @@ static dv_status search(dv_plan *plan, const dv_scratch_rules *rules,
     }
     DV_TRY(dv_joint_chains(plan, &quick, spaces, &price, arena, diag));
     DV_TRY(dv_joint_menus(plan, &quick, spaces, &price, arena, diag));
+    DV_TRY(dv_joint_together(plan, &quick, spaces, &price, arena, diag));
     *loops = (dv_tile_loops){0};
     return rules->tiles ? loop_over_tiles(plan, &quick, rules, spaces, price,
                                           loops, arena, diag)
