@@ -35,9 +35,9 @@
 // j (inner stride 1), i (outer stride 1) and the result.
 //
 // Unsupported are: indirect reads of single elements, integers other than i32,
-// i8, u8 and bool, floats stored to other integers than bytes, integers that do
-// not fit 32 bits where it matters (vec_range.h), and reads of elements that
-// other points of the op overwrite.
+// i8, u8 and bool, floats stored to integers of more than 16 bits, integers
+// that do not fit 32 bits where it matters (vec_range.h), and reads of elements
+// that other points of the op overwrite.
 #ifndef DV_VEC_OP_H
 #define DV_VEC_OP_H
 #include "jit/vec/vec.h"

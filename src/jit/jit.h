@@ -38,6 +38,7 @@
 //   vec.h, shape.c     what a kernel computes
 //   build.c, fn.c      expressions as operations on vectors; functions
 //   math.[ch], arc.c, trig.c, power.c  mathematical functions
+//   narrow.c           floats stored as integers
 //   repair.c           calls of the C library for rare arguments
 //   ir.h, order.c      operations, and their order
 //   alloc.[ch]         registers

@@ -67,7 +67,15 @@ static void with_number(dv_gen *g, dv_vop op, int d, int a, int imm)
     // The shift field of 4-byte lanes holds LEFT + n for a left shift by n, and
     // RIGHT - n for a right shift.
     enum { LEFT = 32, RIGHT = 64 };
-    if (op == DV_V_SHL && g->es == 8)
+    static const uint8_t rounds[][2] = {
+        [DV_TO_EVEN] = {BOTH(frintn_)},
+        [DV_DOWN] = {BOTH(frintm_)},
+        [DV_UP] = {BOTH(frintp_)},
+        [DV_TO_ZERO] = {BOTH(frintz_)},
+    };
+    if (op == DV_V_FROUND)
+        dv_emit(g->code, (dv_insn)rounds[imm][g->es == 8], d, a, 0, 0);
+    else if (op == DV_V_SHL && g->es == 8)
         DV_E(shl_2d, d, a, imm, 0);
     else if (op == DV_V_SHL)
         DV_E(shl_v, d, a, LEFT + imm, 0);
@@ -158,7 +166,11 @@ int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t)
     int size = dv_dtype_get(t)->size_bytes;
     if (t == from || (!dv_is_float(t) && size == 4))
         return v;
-    if (!dv_is_float(t)) { // narrows i32 lanes
+    if (!dv_is_float(t)) { // narrows lanes of integers
+        if (from == DV_F64) {
+            DV_E(xtn_2s, n, v, 0, 0);
+            v = n;
+        }
         DV_E(xtn_4h, n, v, 0, 0);
         if (size == 1)
             DV_E(xtn_8b, n, n, 0, 0);

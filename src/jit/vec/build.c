@@ -66,6 +66,11 @@ int32_t dv_vec_shift(dv_vec_build *b, dv_vop op, int32_t x, int bits)
     return put(b, op, x, 0, 0, bits);
 }
 
+int32_t dv_vec_round(dv_vec_build *b, int32_t x, dv_vec_rounding how)
+{
+    return put(b, DV_V_FROUND, x, 0, 0, how);
+}
+
 int32_t dv_vec_repair(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y,
                       int32_t result)
 {
@@ -347,45 +352,13 @@ static void begin_section(dv_vec_build *b, dv_vec_section next)
     b->in = next;
 }
 
-// Converts f32 to an integer whose last 8 or 16 bits are those of x truncated
-// to a 64-bit integer, which saturates; nan gives 0. Numbers with |x| from
-// 2^(23 + bits) on are multiples of 2^bits and give 0, except that x from 2^63
-// on saturates.
-static int32_t to_narrow(dv_vec_build *b, int32_t x, int bits)
-{
-    int32_t push = dv_vec_float(b, 0x1.8p23), one = dv_vec_float(b, 1);
-    int32_t all = dv_vec_put(b, DV_V_FABS, x, 0, 0);
-    int32_t near =
-        dv_vec_put(b, DV_V_FLT, all, dv_vec_float(b, ldexp(1, 23 + bits)), 0);
-    int32_t size = dv_vec_put(b, DV_V_AND, all, near, 0);
-    // Reduce modulo 2^bits by subtracting the nearest multiple; exact in float.
-    int32_t of =
-        dv_vec_put(b, DV_V_FMUL, size, dv_vec_float(b, ldexp(1, -bits)), 0);
-    of = dv_vec_put(b, DV_V_FADD, of, push, 0);
-    of = dv_vec_put(b, DV_V_FSUB, of, push, 0);
-    size = dv_vec_put(b, DV_V_FNMA, of, dv_vec_float(b, ldexp(1, bits)), size);
-    // Round down to a whole number.
-    int32_t whole = dv_vec_put(b, DV_V_FADD, size, push, 0);
-    whole = dv_vec_put(b, DV_V_FSUB, whole, push, 0);
-    int32_t over = dv_vec_put(b, DV_V_FLT, size, whole, 0);
-    over = dv_vec_put(b, DV_V_AND, over, one, 0);
-    whole = dv_vec_put(b, DV_V_FSUB, whole, over, 0);
-    whole = dv_vec_put(b, DV_V_FADD, whole, push, 0);
-    whole = dv_vec_put(b, DV_V_ISUB, whole, push, 0);
-    int32_t minus = dv_vec_put(b, DV_V_FLT, x, dv_vec_float(b, 0), 0);
-    whole = dv_vec_put(b, DV_V_XOR, whole, minus, 0);
-    whole = dv_vec_put(b, DV_V_ISUB, whole, minus, 0);
-    int32_t end = dv_vec_put(b, DV_V_FLE, dv_vec_float(b, 0x1p63), x, 0);
-    return dv_vec_put(b, DV_V_OR, whole, end, 0);
-}
-
 static void store(dv_vec_build *b, int32_t *stack)
 {
     int32_t to = b->shape->n_operands - 1,
             v = value_of(b, b->shape->result, stack);
     dv_dtype t = (dv_dtype)b->shape->operands[to].dtype;
-    if (b->shape->compute == DV_F32 && !dv_is_float(t))
-        v = to_narrow(b, v, 8 * dv_dtype_get(t)->size_bytes);
+    if (b->shape->compute != DV_I32 && !dv_is_float(t))
+        v = dv_vec_to_narrow(b, v, 8 * dv_dtype_get(t)->size_bytes);
     if (b->shape->compute == DV_I32 && t == DV_BOOL) {
         int32_t zero = dv_vec_bits(b, 0), one = dv_vec_bits(b, 1);
         v = dv_vec_put(b, DV_V_SEL, dv_vec_put(b, DV_V_IEQ, v, zero, 0), zero,

@@ -106,45 +106,30 @@ static int32_t rsqrt(dv_vec_build *b, const int32_t *x)
                       dv_vec_put(b, DV_V_FSQRT, x[0], 0, 0), 0);
 }
 
-// Rounds |x| to the nearest whole number, ties to even, by adding a number so
-// large that the sum has no fraction. Numbers that are as large have none.
-static int32_t round_size(dv_vec_build *b, int32_t size)
-{
-    int32_t big = K(ldexp(1, dv_vec_type_of(b)->mantissa));
-    int32_t sum = P(FSUB, P(FADD, size, big), big);
-    return P(SEL, P(FLT, size, big), sum, size);
-}
-
 static int32_t round_even(dv_vec_build *b, const int32_t *x)
 {
-    return dv_vec_with_sign_of(b, x[0], round_size(b, P(FABS, x[0])));
+    return dv_vec_round(b, x[0], DV_TO_EVEN);
+}
+
+static int32_t round_down(dv_vec_build *b, const int32_t *x)
+{
+    return dv_vec_round(b, x[0], DV_DOWN);
+}
+
+static int32_t round_up(dv_vec_build *b, const int32_t *x)
+{
+    return dv_vec_round(b, x[0], DV_UP);
+}
+
+static int32_t truncate(dv_vec_build *b, const int32_t *x)
+{
+    return dv_vec_round(b, x[0], DV_TO_ZERO);
 }
 
 // Returns 1 where x < y, else 0.
 static int32_t one_if_less(dv_vec_build *b, int32_t x, int32_t y)
 {
     return P(AND, P(FLT, x, y), K(1));
-}
-
-static int32_t truncate(dv_vec_build *b, const int32_t *x)
-{
-    int32_t size = P(FABS, x[0]), near = round_size(b, size);
-    near = P(FSUB, near, one_if_less(b, size, near));
-    return dv_vec_with_sign_of(b, x[0], near);
-}
-
-static int32_t round_down(dv_vec_build *b, const int32_t *x)
-{
-    int32_t near = round_even(b, x);
-    return P(FSUB, near, one_if_less(b, x[0], near));
-}
-
-// The result has the sign of x, also if it is 0.
-static int32_t round_up(dv_vec_build *b, const int32_t *x)
-{
-    int32_t near = round_even(b, x);
-    near = P(FADD, near, one_if_less(b, near, x[0]));
-    return dv_vec_with_sign_of(b, x[0], near);
 }
 
 static int32_t sign(dv_vec_build *b, const int32_t *x)

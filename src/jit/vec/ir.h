@@ -47,6 +47,7 @@
     DV_VOP(FMAX, 2)                                                            \
     DV_VOP(FLEAST, 2) /* as FMIN, but b is never nan */                        \
     DV_VOP(FMOST, 2)  /* as FMAX, but b is never nan */                        \
+    DV_VOP(FROUND, 1) /* to a whole number; `imm` is a dv_vec_rounding */      \
     DV_VOP(FNEG, 1)                                                            \
     DV_VOP(FABS, 1)                                                            \
     DV_VOP(FLT, 2)                                                             \
@@ -115,6 +116,14 @@ typedef enum dv_vop {
     DV_V_SLOW_END // ends the slow body and advances by `imm` elements
 } dv_vop;
 
+// How FROUND rounds, in the order of the immediate of vroundps.
+typedef enum dv_vec_rounding {
+    DV_TO_EVEN, // to the nearest; ties to even
+    DV_DOWN,
+    DV_UP,
+    DV_TO_ZERO
+} dv_vec_rounding;
+
 // When a value is computed: as a constant, before the innermost loop, in the
 // fast body (for small arguments), in the slow body (for all arguments), or
 // after the reduction.
@@ -132,7 +141,8 @@ typedef struct dv_vec_value {
     uint8_t section; // where it is computed, a dv_vec_section
     int32_t arg[3];  // indices of earlier values
     // LOAD, STORE: the operand; ACCUM, ACCUM2, REDUCED: the statement; SHL,
-    // SHR, ROT: the distance to shift; REPAIR: the function, a dv_fn.
+    // SHR, ROT: the distance to shift; FROUND: a dv_vec_rounding; REPAIR: the
+    // function, a dv_fn.
     int32_t imm;
     // CONST: the constant's bits in one lane; if imm is 1, every lane holds its
     // number instead.
@@ -170,6 +180,11 @@ typedef struct dv_vec_build {
 void dv_vec_build_all(dv_vec_build *b);
 int32_t dv_vec_put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z);
 int32_t dv_vec_shift(dv_vec_build *b, dv_vop op, int32_t x, int bits);
+int32_t dv_vec_round(dv_vec_build *b, int32_t x, dv_vec_rounding how);
+// Makes an integer whose last 8 or 16 bits (`bits`) are those of x, the result
+// of the statement, truncated to a 64-bit integer, which saturates; nan gives
+// 0.
+int32_t dv_vec_to_narrow(dv_vec_build *b, int32_t x, int bits);
 // Makes the value that is `result` where that is a number, else fn(x, y) of the
 // C library. Code for common arguments gives nan for all others.
 int32_t dv_vec_repair(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y,

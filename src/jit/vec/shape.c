@@ -33,7 +33,7 @@ int dv_vec_stores_on(const dv_isa *isa, dv_dtype element, dv_dtype compute)
     if (element == DV_F32 || element == DV_F16)
         return 1;
     if (narrow)
-        return compute == DV_F32 && element != DV_BOOL;
+        return element != DV_BOOL;
     if (element == DV_BF16)
         return isa &&
                (dv_isa_has(isa, DV_BF16) || dv_backend_vec(isa)->soft_bf16);

@@ -27,6 +27,7 @@
 //
 //   ir.h      primitive operations, values and plans
 //   build.c   nodes to values
+//   narrow.c  floats stored as integers
 //   fn.c      the table of functions, and the short ones
 //   math.c    functions as primitive operations
 //   arc.c     inverse trigonometric functions

@@ -63,8 +63,8 @@ static inline void put_8(unsigned char *p, uint64_t v)
 // Log2 of the unit of EVEX's 8-bit displacement, for vectors of 16 << length
 // bytes. The low bits of a tuple tell how it differs from DV_X_S4 or DV_X_HV.
 #define LOG(tuple, length)                                                     \
-    ((tuple) >= DV_X_S4   ? 2 + ((tuple)&3)                                    \
-     : (tuple) >= DV_X_HV ? 3 + (int)(length) - ((tuple)&1)                    \
+    ((tuple) >= DV_X_HV   ? 3 + (int)(length) - ((tuple)&3)                    \
+     : (tuple) >= DV_X_S4 ? 2 + ((tuple)&3)                                    \
                           : 4 + (int)(length))
 #define LOG_OF_ONE(w) ((w) ? 3 : 2) // if one element is broadcast
 

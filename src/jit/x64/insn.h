@@ -31,12 +31,13 @@ typedef enum dv_x_enc { DV_X_G, DV_X_V = 1, DV_X_E = 2, DV_X_VE } dv_x_enc;
 typedef enum dv_x_tuple {
     DV_X_FV,
     DV_X_VM,
-    DV_X_HV,
-    DV_X_QV,
-    DV_X_S4,
+    DV_X_S4 = 4,
     DV_X_S8,
     DV_X_M16,
-    DV_X_M32
+    DV_X_M32,
+    DV_X_HV = 8,
+    DV_X_QV,
+    DV_X_OV
 } dv_x_tuple;
 
 typedef enum dv_x_insn {

@@ -79,6 +79,18 @@ static void bound(dv_x_vec *m, dv_vop op, int d, int a, int b)
     }
 }
 
+// Rounds to whole numbers; dv_vec_rounding has the order of the immediate.
+static void round_whole(dv_x_vec *m, int d, int a, int how)
+{
+    enum { QUIET = 8 }; // inexact results are no exceptions
+    dv_x *g = &m->gen;
+    int wide = g->es == 8;
+    dv_x_insn insn = g->masks ? (wide ? DV_X_vrndscalepd : DV_X_vrndscaleps)
+                              : (wide ? DV_X_vroundpd : DV_X_vroundps);
+    dv_x_emit(g->code, insn, g->vb, d, 0, dv_x_reg(a),
+              (dv_x_more){.imm = how | QUIET});
+}
+
 static void compare_floats(dv_x_vec *m, dv_vop op, int d, int a, int b)
 {
     // Comparison predicates; all are false if one operand is nan.
@@ -150,6 +162,9 @@ static void special_op(dv_x_vec *m, const dv_vec_mop *o, int d, int a, int b)
     case DV_V_FLEAST:
     case DV_V_FMOST:
         bound(m, (dv_vop)o->op, d, a, b);
+        break;
+    case DV_V_FROUND:
+        round_whole(m, d, a, o->imm);
         break;
     case DV_V_FNEG:
         dv_x_vec_op(m, DV_X_vxorps, d, a, all_lanes(m, sign));

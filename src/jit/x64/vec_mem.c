@@ -289,6 +289,24 @@ static void to_bf16(dv_x_vec *m, int vl, int v)
     pack_words(m, vl);
 }
 
+// Packs the low bytes of the lanes of v, or the low two bytes (`size`), side by
+// side into V_T0, from lanes of 8 bytes.
+static void narrow_8(dv_x_vec *m, int v, int size)
+{
+    enum { EVEN = 0x88 }; // picks the low words of two times two lanes
+    if (m->gen.masks) {
+        op(m, size == 1 ? DV_X_vpmovqb : DV_X_vpmovqw, v, 0, dv_x_reg(V_T0));
+        return;
+    }
+    op_i(m, DV_X_vextract128, 32, v, 0, dv_x_reg(V_T1), 1);
+    op_i(m, DV_X_vshufps, 16, V_T0, v, dv_x_reg(V_T1), EVEN);
+    op_n(m, DV_X_vandps, 16, V_T0, V_T0,
+         dv_x_all32(m, size == 1 ? UINT8_MAX : UINT16_MAX));
+    op_n(m, DV_X_vpackusdw, 16, V_T0, V_T0, dv_x_reg(V_T0));
+    if (size == 1)
+        op_n(m, DV_X_vpackuswb, 16, V_T0, V_T0, dv_x_reg(V_T0));
+}
+
 static void to_i8(dv_x_vec *m, int v)
 {
     if (m->gen.masks) {
@@ -309,6 +327,10 @@ static int narrow(dv_x_vec *m, int v, dv_dtype t)
     int whole = !dv_is_float(t);
     if (t == from || (whole && dv_dtype_get(t)->size_bytes == 4))
         return v;
+    if (whole && from == DV_F64) {
+        narrow_8(m, v, dv_dtype_get(t)->size_bytes);
+        return V_T0;
+    }
     if (is_byte(t)) {
         to_i8(m, v);
         return V_T0;

@@ -370,6 +370,78 @@ TEST(rounded_once)
     }
 }
 
+// A number of any size, often one at which conversions to integers change.
+static double any_size(void)
+{
+    static const double edges[] = {0,      0.5,    1,      127.5,  255,
+                                   0x1p15, 0x1p16, 0x1p31, 0x1p39, 0x1p52,
+                                   0x1p60, 0x1p63, 0x1p68, 1e30};
+    enum { N = sizeof edges / sizeof *edges };
+    double x = pick(3) ? ldexp(pick(1 << 24), pick(70) - 40) : edges[pick(N)];
+    x = pick(3) ? x : nextafter(x, pick(2) ? INFINITY : -INFINITY);
+    x = pick(40) ? x : pick(2) ? NAN : INFINITY;
+    return pick(2) ? x : -x;
+}
+
+// Stores x + 0, or x rounded, as an integer; with `limited`, of
+// max(-100.75, min(120.25, x)), which takes fewer operations.
+static dv_vec_fn whole_kernel(dv_dtype compute, dv_dtype t, int limited,
+                              int rounded)
+{
+    const dv_vec_operand o[2] = {{.inner = 1, .dtype = (uint8_t)compute},
+                                 {.inner = 1, .dtype = (uint8_t)t}};
+    const dv_vec_node node[] = {
+        load_node(0),
+        {.kind = DV_VEC_CONST},
+        apply_node(rounded ? DV_FN_ROUND : DV_FN_ADD, 0, !rounded, 0),
+        {.kind = DV_VEC_CONST, .value = 120.25},
+        apply_node(DV_FN_MIN, 3, 2, 0),
+        {.kind = DV_VEC_CONST, .value = -100.75},
+        apply_node(DV_FN_MAX, 5, 4, 0)};
+    dv_vec_shape s = {.operands = o,
+                      .nodes = node,
+                      .n_operands = 2,
+                      .n_nodes = 7,
+                      .result = limited ? 6 : 2,
+                      .compute = (uint8_t)compute};
+    dv_vec_fn fn;
+    assert_int_equal(dv_jit_vec(test_jit, &s, &fn, NULL), DV_OK);
+    return fn;
+}
+
+static void store_whole(dv_dtype compute, dv_dtype t, int limited, int rounded)
+{
+    enum { N = 75 };
+    static float narrow[N];
+    static double wide[N];
+    unsigned char y[2 * N], want[2 * N];
+    int n = 1 + pick(N), es = es_of(t);
+    for (int i = 0; i < n; i++) {
+        narrow[i] = (float)(wide[i] = any_size());
+        double x = compute == DV_F32 ? (double)narrow[i] : wide[i];
+        x = rounded ? nearbyint(x) : x;
+        if (limited && !isnan(x))
+            x = fmax(-100.75, fmin(120.25, x));
+        dv_store(t, want, i, x);
+    }
+    void *at[] = {compute == DV_F32 ? (void *)narrow : (void *)wide, y};
+    whole_kernel(compute, t, limited, rounded)(&(dv_vec_args){1, n, at, NULL});
+    for (int i = 0; i < n; i++)
+        if (memcmp(y + es * i, want + es * i, (size_t)es))
+            fail_msg("%a of %s to %s, limited %d, is %g, want %g",
+                     compute == DV_F32 ? (double)narrow[i] : wide[i],
+                     dv_dtype_get(compute)->name, dv_dtype_get(t)->name,
+                     limited, dv_load(t, y, i), dv_load(t, want, i));
+}
+
+TEST(stored_as_integers)
+{
+    skip_without_kernels();
+    static const dv_dtype to[] = {DV_I8, DV_U8, DV_I16, DV_U16};
+    for (int i = 0; i < 2000 / SHARE; i++)
+        store_whole(pick(2) ? DV_F64 : DV_F32, to[pick(4)], pick(2), pick(2));
+}
+
 // Of -0 and 0, min returns -0 and max returns 0; nan stays.
 TEST(signed_zeros)
 {
@@ -624,19 +696,14 @@ TEST(plans_for_rows)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(functions),
-                                       cmocka_unit_test(integers),
-                                       cmocka_unit_test(mixed_types),
-                                       cmocka_unit_test(integer_lanes),
-                                       cmocka_unit_test(indices),
-                                       cmocka_unit_test(long_expressions),
-                                       cmocka_unit_test(nested),
-                                       cmocka_unit_test(in_place),
-                                       cmocka_unit_test(rounded_once),
-                                       cmocka_unit_test(signed_zeros),
-                                       cmocka_unit_test(plans_for_strides),
-                                       cmocka_unit_test(plans_for_rows),
-                                       cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(functions),      cmocka_unit_test(integers),
+        cmocka_unit_test(mixed_types),    cmocka_unit_test(integer_lanes),
+        cmocka_unit_test(indices),        cmocka_unit_test(long_expressions),
+        cmocka_unit_test(nested),         cmocka_unit_test(in_place),
+        cmocka_unit_test(rounded_once),   cmocka_unit_test(stored_as_integers),
+        cmocka_unit_test(signed_zeros),   cmocka_unit_test(plans_for_strides),
+        cmocka_unit_test(plans_for_rows), cmocka_unit_test(refused)};
     int code = run_group(tests, jit_set_up, jit_tear_down);
     return code;
 }
