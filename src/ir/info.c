@@ -472,6 +472,21 @@ static int is_value(const dv_expr *e, int32_t read)
     return found;
 }
 
+// Returns the type to compute an op in that only converts integers to floats:
+// one that holds the integers or that they are converted to, so that they are
+// rounded once.
+static dv_compute_type type_to_convert(const dv_program *p, const dv_op *op)
+{
+    dv_dtype to = p->tensors[op->write.tensor].dtype;
+    if (!dv_is_float(to) || op->body->kind != DV_EXPR_READ)
+        return DV_IN_I64;
+    dv_dtype from = p->tensors[op->reads[op->body->read].tensor].dtype;
+    int bytes = dv_dtype_get(from)->size_bytes;
+    return bytes > 4                                       ? DV_IN_I64
+           : bytes < 4 || (from == DV_I32 && to == DV_F32) ? DV_IN_F32
+                                                           : DV_IN_F64;
+}
+
 dv_compute_type dv_op_compute(const dv_program *p, const dv_op *op)
 {
     int f64 = 0, floats = has_fraction(op->body), wide = 0;
@@ -492,7 +507,7 @@ dv_compute_type dv_op_compute(const dv_program *p, const dv_op *op)
     if (f64)
         return DV_IN_F64;
     if (!floats)
-        return DV_IN_I64;
+        return type_to_convert(p, op);
     return wide ? DV_IN_F64 : DV_IN_F32;
 }
 

@@ -394,7 +394,9 @@ int dv_op_is_index(const dv_op *op, int32_t read);
 // The type that an op is computed in: f64 if any operand is f64; i64 if all
 // operands are integers; otherwise f32, or f64 if there are also integers of 32
 // or 64 bits, which the mantissa of f32 cannot hold. Integers that are only
-// compared with integers, or are conditions of selects, do not count.
+// compared with integers, or are conditions of selects, do not count. An op
+// that only converts integers to floats is computed in a type that rounds them
+// once.
 // dv_op_partial_bytes returns the bytes of one partial result in that type.
 typedef enum dv_compute_type {
     DV_IN_F32,
