@@ -54,14 +54,34 @@ static dv_status lower(dv_on *cx, dv_on_value **v, dv_dtype to, int by)
                         dv_on_2(cx, "-", t, dv_on_i(cx, by)));
 }
 
+// Makes a zero point that is known, and the same everywhere, a number: sums for
+// which it is 0 are not needed.
+static dv_status find_constant(dv_on *cx, factor *f)
+{
+    const double *zeros;
+    int n, same = 1;
+    if (!f->zero || !dv_on_known(f->zero) ||
+        dv_on_count(f->zero) > DV_ON_MAX_FOLD)
+        return DV_OK;
+    DV_TRY(dv_on_get_floats(cx, f->zero, "zero_point", &zeros, &n));
+    for (int i = 1; i < n; i++)
+        same &= zeros[i] == zeros[0];
+    if (!same || !n)
+        return DV_OK;
+    f->constant = (int)zeros[0];
+    f->zero = NULL;
+    return DV_OK;
+}
+
 static dv_status make_signed(dv_on *cx, factor *f)
 {
+    DV_TRY(find_constant(cx, f));
     if (f->x->dtype == DV_I8)
         return DV_OK;
     if (f->zero)
         DV_TRY(lower(cx, &f->zero, DV_I32, 128));
     else
-        f->constant = -128;
+        f->constant -= 128;
     return lower(cx, &f->x, DV_I8, 128);
 }
 
