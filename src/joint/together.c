@@ -402,6 +402,10 @@ dv_status dv_joint_together(dv_plan *plan, const dv_scratch_rules *rules,
         least = {dv_plan_least_us(plan), (double)dv_plan_least_bytes(plan)};
     if (!dv_joint_cheaper(&least, price))
         return DV_OK; // the plan cannot be better
+    // With tenants, results stay on the cores only in groups, which are made
+    // later.
+    if (rules->tenants)
+        return DV_OK;
     if (!dv_plan_snapshot_save(&before, plan, arena))
         return dv_nomem(diag);
     dv_status st = make_problem(&x);
