@@ -65,8 +65,10 @@ static void plan_and_run(const dv_program *p, const char *target_name)
     dv_plan *plan = NULL, *read = NULL;
     must(!dv_target_load(&target, target_name, NULL));
     dv_status st = dv_plan_create(&plan, p, target, NULL, NULL);
-    // A machine may be too small for the program.
-    must(st == DV_OK || gave_up(st) || st == DV_E_CAPACITY);
+    // A machine may be too small for the program, or not have the shards that
+    // the program asks for.
+    must(st == DV_OK || gave_up(st) || st == DV_E_CAPACITY ||
+         st == DV_E_SHAPE || st == DV_E_USAGE);
     dv_target_destroy(target);
     if (st != DV_OK)
         return;
