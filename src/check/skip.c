@@ -17,8 +17,8 @@
 
 // What is known of a value at skipped points. SHIFTED and FADED are what a
 // softmax makes of -inf: an element minus the maximum of its row, and exp of
-// it. They are -inf and 0, or else nan in the whole row, which then is nan at
-// points that are computed, too.
+// that. Each is -inf (or 0), or the whole row is nan, also at points that are
+// computed; the maximum must have the type of the row for that.
 typedef enum known { UNKNOWN, EXACT, SHIFTED, FADED } known;
 
 typedef struct fact {
@@ -70,7 +70,8 @@ static int compare(const scope *s, const dv_expr *e, int64_t apart)
                                : side[0] >= side[1];
 }
 
-// Returns the value of a condition in the whole region; -1: it has several. A
+// Returns the value of a condition in the whole region; -1: it is true at some
+// of its points and false at others. A
 // comparison changes once as j grows, so that it is the same from the border of
 // the region on if it is the same there and far inside.
 static int holds(const scope *s, const dv_expr *e)
@@ -122,7 +123,11 @@ static int reduces_row(const scope *s, const dv_expr *row, const dv_expr *of,
         body->arg[0]->kind != DV_EXPR_READ || r->has_border || e->has_border)
         return 0;
     const dv_access *all = &w->reads[body->arg[0]->read];
-    if (all->tensor != e->tensor || all->has_border)
+    const dv_tensor *tensors = s->plan->ops->tensors;
+    // A maximum that is rounded could be infinite, a sum 0, while no element of
+    // the row is.
+    if (all->tensor != e->tensor || all->has_border ||
+        tensors[r->tensor].dtype != tensors[e->tensor].dtype)
         return 0;
     uint32_t reduced = 0;
     for (int d = 0; d < e->n_dims; d++) {
@@ -162,12 +167,13 @@ static fact fact_of(const scope *s, const dv_expr *e, int depth)
     fact x = fact_of(s, e->arg[0], depth);
     switch ((int)e->fn) {
     case DV_FN_MUL: {
-        // An infinity times a number that is neither in any type.
+        // An infinity or 0 times a number that is neither in any type.
         fact y = fact_of(s, e->arg[1], depth);
-        double finite = isinf(x.value) ? y.value : x.value;
-        return x.what == EXACT && y.what == EXACT && isinf(x.value * y.value) &&
-                       fabs(finite) > 1e-4 && fabs(finite) < 6e4
-                   ? (fact){EXACT, x.value * y.value}
+        double z = x.value * y.value;
+        double factor = isinf(x.value) || x.value == 0 ? y.value : x.value;
+        return x.what == EXACT && y.what == EXACT && (isinf(z) || z == 0) &&
+                       fabs(factor) > 1e-4 && fabs(factor) < 6e4
+                   ? (fact){EXACT, z}
                    : no_fact;
     }
     case DV_FN_SUB:

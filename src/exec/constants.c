@@ -127,8 +127,8 @@ static dv_packed *all_packed;
 static packed_memory *open_memory;
 
 // Bytes of memory that is shared, the most that an element of it takes, and the
-// most that is allocated alone since it needs no huge page. What is never
-// written of shared memory takes no pages.
+// most that is allocated alone since it needs no huge page. Parts of
+// shared memory that are never written occupy no physical pages.
 #ifdef DV_ARENA_DEBUG
 enum { SHARED = 0, LARGE = 0, SMALL = 0 };
 #else

@@ -40,8 +40,8 @@ typedef struct finder {
     dv_exec *x;
     const dv_group *g;
     int64_t from, by;
-    // By op of the group: what it leaves out (by 0: nothing), what it writes
-    // there, and the read that has to be finite; -1: none.
+    // For each op of the group: what it leaves out (by 0: nothing), the value
+    // that it would write there, and the read that has to be finite; -1: none.
     dv_skip *of;
     value *left_out;
     int32_t *finite;
@@ -116,6 +116,16 @@ static int compares(const dv_expr *e, int32_t a, int32_t b, int64_t *from,
 static int is_row_of(const finder *f, const dv_expr *e, const dv_op *o,
                      dv_reducer reducer, const dv_expr *of, const dv_skip *s);
 
+// Returns an infinity or 0 times a number that is neither in any type.
+static value product(double a, double b)
+{
+    double factor = isinf(a) || a == 0 ? b : a;
+    int stays = isinf(a * b) || a * b == 0;
+    return stays && fabs(factor) > 1e-4 && fabs(factor) < 6e4
+               ? (value){NUMBER, a * b}
+               : (value){ANYTHING, 0};
+}
+
 static value value_of(const finder *f, const dv_op *o, const dv_skip *s,
                       const dv_expr *e)
 {
@@ -147,9 +157,8 @@ static value value_of(const finder *f, const dv_op *o, const dv_skip *s,
                    : anything;
     a = value_of(f, o, s, e->arg[0]);
     b = e->n_args > 1 ? value_of(f, o, s, e->arg[1]) : anything;
-    if (e->fn == DV_FN_MUL && a.is == NUMBER && b.is == NUMBER &&
-        (b.number > 0 || a.number > 0))
-        return (value){NUMBER, a.number * b.number};
+    if (e->fn == DV_FN_MUL && a.is == NUMBER && b.is == NUMBER)
+        return product(a.number, b.number);
     if (e->fn == DV_FN_SUB && a.is == NUMBER && a.number == -INFINITY &&
         is_row_of(f, e->arg[1], o, DV_RED_MAX, e->arg[0], s))
         return (value){MINUS_INF_OR_NAN, 0};
@@ -177,7 +186,10 @@ static int is_row_of(const finder *f, const dv_expr *e, const dv_op *o,
         r->body->arg[0]->kind != DV_EXPR_READ)
         return 0;
     const dv_access *all = &r->reads[r->body->arg[0]->read];
-    if (all->tensor != row->tensor)
+    const dv_tensor *tensors = f->x->plan->ops->tensors;
+    // What is rounded could be infinite or 0 while no element of the row is.
+    if (all->tensor != row->tensor ||
+        tensors[x->tensor].dtype != tensors[row->tensor].dtype)
         return 0;
     // Every dim of the row's tensor is the same variable in both ops, or the
     // reduced one.
@@ -207,8 +219,8 @@ static int reduces_nothing(finder *f, int32_t i)
     value v = value_of(f, o, s, e);
     if (r->fn == DV_RED_MAX)
         return v.is == NUMBER && v.number == -INFINITY;
-    // Kernels of more than a read may add in other steps than multiples of
-    // f->by.
+    // Only of kernels that sum a single read is it known that they add in steps
+    // that divide f->by; others could round differently.
     if (sum && e->kind == DV_EXPR_READ && !by->product)
         return v.is == ZERO_OR_NAN || (v.is == NUMBER && v.number == 0);
     if (!sum || !dv_expr_applies(e, DV_FN_MUL) || !by->product)
@@ -309,7 +321,8 @@ static void spread(finder *f)
     }
 }
 
-// Takes ops out until those that are left may leave out what they are to.
+// Removes ops from those that leave points out until every one that remains may
+// leave out its own.
 // Returns whether a product is among them.
 static int settle(finder *f)
 {
@@ -340,8 +353,8 @@ static int settle(finder *f)
 }
 
 // Returns the elements that vector kernels add at a time at most: lanes times
-// copies of the loop. Sums of as many more elements that are 0 have the same
-// bits.
+// copies of the loop. Adding a multiple of this many zeros to a sum changes
+// none of its bits.
 static int64_t step_of(const dv_exec *x)
 {
     return 8 * dv_jit_isa(x->jit)->vector_bytes / (int64_t)sizeof(float);
@@ -425,8 +438,9 @@ static dv_status choose(dv_exec *x, int32_t group, dv_diag *diag)
     return st == DV_E_LIMIT ? DV_OK : st ? prepare(x, group, diag) : DV_OK;
 }
 
-// Takes what a group leaves out from the plan; what does not suit the kernels
-// of this machine stays away, so that the plan is refused.
+// Takes what a group leaves out from the plan; what the kernels of
+// this machine cannot leave out is not taken over, and the plan is refused when
+// it is compared with what was taken.
 static dv_status obey(dv_exec *x, int32_t group, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[group];

@@ -727,7 +727,7 @@ void dv_stage_fill(const dv_stage *s, const int64_t *begin, const int64_t *end,
 }
 
 // Copies `count` rows of n bytes, `pitch` bytes apart, to rows without gaps.
-// Whole vectors are copied: what they have too much the next row overwrites,
+// Whole vectors are copied: the next row overwrites the excess,
 // and the last row is copied exactly.
 static void close_gaps(unsigned char *to, const char *from, int64_t n,
                        int64_t pitch, int64_t count)

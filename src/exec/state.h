@@ -61,7 +61,7 @@ typedef struct dv_op_kernels {
     // Condition on the values that a tile reads; a tile that violates it runs
     // in the interpreter (vec_range.h).
     dv_guard guard;
-    // What the op need not compute (skip.h), and the read that has to be finite
+    // What the op need not compute (skip.c), and the read that has to be finite
     // for that; -1: none.
     dv_skip skip;
     int32_t finite;

@@ -213,7 +213,7 @@ static int next_tile(cursor *c)
     c->op = c->me->first;
     if (!spans)
         place_locals(c->w, p, c->tile);
-    // Recorded calls serve for all values.
+    // Recorded calls are replayed whatever the values are.
     c->skips = p->skips && !r->x->called &&
                dv_exec_may_skip(c->w, c->me->group, c->tile);
     return 1;

@@ -4,10 +4,11 @@
 //   input a: f32[256, 64] @ l1(sharded 64x64 on 4x1 rows)
 //   y[m,n] = relu(sum[k] a[m,k] * b[k,n])
 //
-// Core 0,i has rows 64 * i to 64 * i + 63 of a, so it computes these rows of y.
-// The note of the result decides; without one, the operands in shards whose
-// parts belong to parts of the result must agree. Operands cut along a reduced
-// variable decide nothing: they are read from other cores.
+// The core in column 0 and row i has rows 64 * i to 64 * i + 63 of a, so it
+// computes these rows of y. The note of the result decides; without one, the
+// operands in shards whose parts belong to parts of the result must agree.
+// Operands cut along a reduced variable decide nothing: they are read from
+// other cores.
 #include "grid/shards.h"
 #include "base/math.h"
 #include "plan/tiles.h"

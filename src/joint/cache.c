@@ -35,9 +35,9 @@ enum {
 typedef dv_cache_chain chain;
 
 // The cheapest way to divide the ops before some op into chains: its predicted
-// time, and the last chain. If `levels` is 0, its first op is cut as it is
-// divided already, and ops that follow in the same way; else `cut` are the
-// variables of its first op that are cut.
+// time, and the last chain. If `levels` is 0, the chain keeps the division that
+// its first op has already, and the ops after it are cut alike; else `cut` are
+// the variables of its first op that are cut.
 typedef struct way {
     double ns;
     int32_t first, levels, cut[DV_CACHE_LEVELS];
