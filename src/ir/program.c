@@ -74,9 +74,10 @@ dv_program *dv_program_share(const dv_program *p)
     out->ops = DV_NEW(&out->arena, dv_op, p->n_ops);
     out->tensors = DV_NEW(&out->arena, dv_tensor, p->n_tensors);
     if (out->ops && out->tensors) {
-        memcpy(out->ops, p->ops, (size_t)p->n_ops * sizeof *p->ops);
-        memcpy(out->tensors, p->tensors,
-               (size_t)p->n_tensors * sizeof *p->tensors);
+        for (int32_t i = 0; i < p->n_ops; i++)
+            out->ops[i] = p->ops[i];
+        for (int32_t i = 0; i < p->n_tensors; i++)
+            out->tensors[i] = p->tensors[i];
         return out;
     }
     dv_program_destroy(out);

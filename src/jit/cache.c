@@ -316,9 +316,9 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
         DV_TRY(check_pairs(isa, s, diag));
         return check_copy_next(isa, s, diag);
     }
-    // Rows of the products of a batch may overlap (those of a window).
+    // Rows of A may overlap, as those of a window do.
     if (!s->panel_a || s->pack_a)
-        DV_TRY(check_ld("lda", s->lda, s->batch > 1 ? 1 : row_a, diag));
+        DV_TRY(check_ld("lda", s->lda, 1, diag));
     DV_TRY(check_ld("ldb", s->ldb, row_b, diag));
     DV_TRY(check_ld("ldc", s->ldc, s->n, diag));
     return check_copy_next(isa, s, diag);

@@ -207,7 +207,7 @@ TEST(gemm_refuses)
     dv_gemm_shape s = {.m = 0, .n = 1, .k = 1, .dtype = DV_F32};
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     assert_null((void *)(uintptr_t)run);
-    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .lda = 3, .dtype = DV_F32};
+    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .ldb = 3, .dtype = DV_F32};
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .dtype = DV_I64};
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_DTYPE);
@@ -318,7 +318,7 @@ TEST(plans_refuse)
     s.beta = DV_SCALE_ONE;
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
                      DV_E_USAGE);
-    s = (dv_gemm_shape){.m = 99, .n = 99, .k = 99, .lda = 7, .dtype = DV_F32};
+    s = (dv_gemm_shape){.m = 99, .n = 99, .k = 99, .ldb = 7, .dtype = DV_F32};
     dv_gemm_options o = {.pack = 1};
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_E_SHAPE);
     static const int without[] = {DV_I64, DV_F16}; // types without kernels

@@ -143,7 +143,7 @@ TEST(plans_refuse)
     s.ctype = DV_F16;
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
                      DV_E_DTYPE);
-    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .lda = 3, .dtype = DV_I32};
+    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .ldb = 3, .dtype = DV_I32};
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
                      DV_E_SHAPE);
     dv_jit_destroy(jit);
