@@ -9,12 +9,14 @@ const ort = createRequire((process.env.ORT ?? process.cwd()) + '/')('onnxruntime
 
 const now = () => Number(process.hrtime.bigint()) * 1e-9;
 
-// Makes an input: small token numbers if it is of integers.
+// Makes an input: small token numbers if it is of integers, any bytes if of u8.
 function makeInput(meta) {
   const shape = meta.shape.map((d) => (typeof d === 'number' && d > 0 ? d : 1));
   const n = shape.reduce((a, b) => a * b, 1);
   if (meta.type === 'int64')
     return new ort.Tensor('int64', BigInt64Array.from({ length: n }, (_, i) => BigInt((i * 7919) % 1000)), shape);
+  if (meta.type === 'uint8')
+    return new ort.Tensor('uint8', Uint8Array.from({ length: n }, (_, i) => (i * 7919) % 251), shape);
   return new ort.Tensor('float32', Float32Array.from({ length: n }, (_, i) => ((i * 7919) % 1021) / 512 - 1), shape);
 }
 
