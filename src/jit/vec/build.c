@@ -68,7 +68,7 @@ int32_t dv_vec_shift(dv_vec_build *b, dv_vop op, int32_t x, int bits)
 
 int32_t dv_vec_round(dv_vec_build *b, int32_t x, dv_vec_rounding how)
 {
-    return put(b, DV_V_FROUND, x, 0, 0, how);
+    return put(b, DV_V_FROUND, x, 0, 0, (int32_t)how);
 }
 
 int32_t dv_vec_repair(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y,

@@ -370,13 +370,13 @@ static void run_all(suite *s, const char *text)
     dv_program_destroy(p);
 }
 
-// Every function and reducer with every option; with DV_CASES below 100 only
+// Every function and reducer with every option; with DV_CASES below 500 only
 // that share of the programs, spread over the table.
 TEST(every_op)
 {
     static const char *const dtypes[] = {"f16", "f32", "i32"};
     suite s = {0};
-    int n = 0, share = gen_cases(100);
+    int n = 0, share = gen_cases(20);
     s.spyre = target_of("spyre");
     for (int i = 0; i < N_FNS + N_REDUCERS; i++)
         for (int t = 0; t < 3; t++)

@@ -234,7 +234,7 @@ static int holds(const char *text, uint64_t seed)
 
 TEST(chains)
 {
-    int n = gen_cases(250), failed = 0;
+    int n = gen_cases(150), failed = 0;
     for (int i = 0; i < n && failed < 3; i++) {
         uint64_t seed = gen_seed() + (uint64_t)i;
         char *text = make_program(seed);
