@@ -1,10 +1,10 @@
 // Arrays of Python's libraries as operands, without a copy.
 //
 // The usual arrays of numpy come first, because small calls on them are to be
-// fast, then the buffer protocol, then DLPack (torch, jax). What has neither, and what lies in memory in
-// a way that kernels cannot read (another byte order, addresses that are not
-// multiples of the element's size), goes through numpy.asarray if numpy has
-// been imported; such copies are read-only.
+// fast, then the buffer protocol, then DLPack (torch, jax). What has neither,
+// and what lies in memory in a way that kernels cannot read (another byte
+// order, addresses that are not multiples of the element's size), goes through
+// numpy.asarray if numpy has been imported; such copies are read-only.
 #include "divvy_py.h"
 #include <stddef.h>
 #include <string.h>
