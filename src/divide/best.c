@@ -61,7 +61,8 @@ typedef struct best {
     int64_t over;
     int over_tensor;
     dv_splits closest_illegal;
-    menu *menu; // where all divisions are entered, or NULL
+    menu *menu;        // where all divisions are entered, or NULL
+    int packs_windows; // 1 if a thread of this machine packs reads as windows
 } best;
 
 // Returns the number of elements of the longest slice when variable v is cut
@@ -304,12 +305,24 @@ static int has_windows(const dv_op *o, const dv_access *a)
     return 0;
 }
 
+// Returns whether threads of this machine pack windows of some read of the op.
+static int packs_windows(const dv_op *o, const dv_target *t)
+{
+    if (!dv_target_has_caches(t) || dv_op_kind(o) != DV_KIND_CONTRACTION)
+        return 0;
+    for (int r = 0; r < o->n_reads; r++)
+        if (has_windows(o, &o->reads[r]))
+            return 1;
+    return 0;
+}
+
 // Returns the bytes that a tile packs of a read with windows: each element as
 // often as windows have it, in whole cache lines of neighbours.
 static double packed_bytes(const best *b, int read)
 {
     const dv_divide_space *s = b->s;
     const dv_access *a = &s->op->reads[read];
+    uint32_t vars = dv_access_vars(s->op, a);
     double elem = (double)s->layouts[read]->elem_bytes;
     double bytes = elem;
     for (int v = 0; v < s->n_vars; v++) {
@@ -318,7 +331,7 @@ static double packed_bytes(const best *b, int read)
         double n = (double)longest(s, v, b->now.n[v]);
         if (last)
             n = ceil(n * elem / (double)s->line) * (double)s->line / elem;
-        if (dv_access_vars(s->op, a) >> v & 1)
+        if (vars >> v & 1)
             bytes *= n;
     }
     return bytes;
@@ -332,7 +345,7 @@ static double bytes_of_thread(const best *b, const dv_cost_work *w)
 {
     double bytes = w->memory_bytes;
     const dv_op *o = b->s->op;
-    for (int r = 0; r < o->n_reads && dv_op_kind(o) == DV_KIND_CONTRACTION; r++)
+    for (int r = 0; r < o->n_reads && b->packs_windows; r++)
         if (has_windows(o, &o->reads[r]))
             bytes += packed_bytes(b, r) / 4;
     return bytes;
@@ -500,6 +513,7 @@ dv_status dv_divide_best(dv_divided *out, const dv_divide_space *s,
                          dv_diag *diag)
 {
     best b = {.s = s,
+              .packs_windows = packs_windows(s->op, t),
               .t = t,
               .r = r,
               .runner_cost = -1,

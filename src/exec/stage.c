@@ -520,32 +520,36 @@ static inline void copy_apart(const dv_stage_copy *c, const char *from,
             memcpy(to + bytes * i, from + bytes * i * step, (size_t)bytes);
 }
 
-// Copies `count` rows of n floats, `down` bytes apart, to rows of `pitch`
-// floats whose gaps get the value `border`, except that behind the last row.
-// Whole vectors fill a gap, and the next row overwrites what they have too
-// much.
-static void copy_floats(const char *from, int64_t down, int64_t count,
-                        int64_t n, unsigned char *to, int64_t pitch,
-                        const unsigned char *border)
+// Copies every `step`-th float (step is 1 or 2) to a row of at least 16 bytes,
+// in whole vectors of which the last may overlap the one before it.
+static inline void copy_float_row(const char *from, int64_t step,
+                                  unsigned char *to, int64_t bytes)
 {
     enum { V = 16 };
-    unsigned char gap[V];
-    int64_t bytes = n * 4, apart = pitch * 4;
-    for (int i = 0; i < V; i += 4)
-        memcpy(gap + i, border, 4);
-    for (int64_t r = 0; r < count; r++, from += down, to += apart) {
-        for (int64_t i = 0; i < bytes - V; i += V)
+    int64_t i = 0, last = bytes - V;
+    if (step == 1) {
+        for (; i < last; i += V)
             memcpy(to + i, from + i, V);
-        memcpy(to + bytes - V, from + bytes - V, V);
-        for (int64_t i = bytes; r + 1 < count && i < apart; i += V)
-            memcpy(to + i, gap, V);
+        memcpy(to + last, from + last, V);
+        return;
     }
+    for (; i < last; i += V) {
+        float x[8];
+        memcpy(x, from + 2 * i, sizeof x);
+        float y[4] = {x[0], x[2], x[4], x[6]};
+        memcpy(to + i, y, V);
+    }
+    for (int k = 0; k < V; k += 4)
+        memcpy(to + last + k, from + 2 * (last + k), 4);
 }
 
-// The same for every second float of the rows.
-static void copy_second_floats(const char *from, int64_t down, int64_t count,
-                               int64_t n, unsigned char *to, int64_t pitch,
-                               const unsigned char *border)
+// Copies `count` rows of n floats, of which every `step`-th is read and which
+// are `down` bytes apart, to rows of `pitch` floats. The gaps between rows get
+// the value `border`: they are filled in whole vectors, whose excess the next
+// row overwrites.
+static void copy_floats(const char *from, int64_t step, int64_t down,
+                        int64_t count, int64_t n, unsigned char *to,
+                        int64_t pitch, const unsigned char *border)
 {
     enum { V = 16 };
     unsigned char gap[V];
@@ -553,17 +557,8 @@ static void copy_second_floats(const char *from, int64_t down, int64_t count,
     for (int i = 0; i < V; i += 4)
         memcpy(gap + i, border, 4);
     for (int64_t r = 0; r < count; r++, from += down, to += apart) {
-        int64_t i = 0;
-        for (; i < bytes - V; i += V) {
-            float x[8];
-            memcpy(x, from + 2 * i, sizeof x);
-            float y[4] = {x[0], x[2], x[4], x[6]};
-            memcpy(to + i, y, V);
-        }
-        i = bytes - V;
-        for (int k = 0; k < V; k += 4)
-            memcpy(to + i + k, from + 2 * (i + k), 4);
-        for (i = bytes; r + 1 < count && i < apart; i += V)
+        copy_float_row(from, step, to, bytes);
+        for (int64_t i = bytes; r + 1 < count && i < apart; i += V)
             memcpy(to + i, gap, V);
     }
 }
@@ -595,8 +590,8 @@ static void copy_image(const dv_stage_copy *c, const char *from, int64_t side,
         to += (n - in) * bytes;
     }
     if (floats) {
-        (cols->step == 1 ? copy_floats : copy_second_floats)(
-            from, rows->step * side * bytes, count, in, to, n, c->border);
+        copy_floats(from, cols->step, rows->step * side * bytes, count, in, to,
+                    n, c->border);
         to += count * n * bytes;
     }
     put_border(c, to - (n - in) * bytes,
