@@ -56,7 +56,7 @@ dv_status dv_check_rank(const dv_plan *team, const dv_plan *plan, int64_t rank,
 dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // Checks rule C30, the loops of the tiles of a product for which C22 holds.
 dv_status dv_check_tile_loops(const dv_plan *plan, int32_t op, dv_diag *diag);
-// Checks rule C38, what an op leaves out.
+// Checks rule C38: the points that an op skips change no result.
 dv_status dv_check_skip(const dv_plan *plan, int32_t op, dv_loc at,
                         dv_diag *diag);
 // Checks rules C22, C25 to C30, C37 and C38 (the schedule: kernels, loops,

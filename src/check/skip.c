@@ -2,8 +2,8 @@
 //
 //   C38 what the ops of a group skip (`skip j from i + 1 by 128`) changes no
 //       result: all ops of the group that skip do so from the same distance
-//       and by the same steps; j is whole in every tile, i is not reduced, both
-//       begin at 0. If the op reduces j, every skipped operand of the reducer
+//       and by the same steps; tiles do not cut j, i is not reduced, both begin
+//       at 0. If the op reduces j, every skipped operand of the reducer
 //       is its identity: -inf of a maximum, 0 of a sum, or 0 times a factor
 //       that the guard `finite` tests, of f32, which no op of the group writes.
 //       If the op writes j, the result is kept for one tile, and all its
@@ -71,9 +71,9 @@ static int compare(const scope *s, const dv_expr *e, int64_t apart)
 }
 
 // Returns the value of a condition in the whole region; -1: it is true at some
-// of its points and false at others. A
-// comparison changes once as j grows, so that it is the same from the border of
-// the region on if it is the same there and far inside.
+// of its points and false at others. A comparison of i and j changes at most
+// once as j grows, so that it holds in the whole region if it has the same
+// value at its border and far inside.
 static int holds(const scope *s, const dv_expr *e)
 {
     const int64_t far = INT64_C(1) << 40;
@@ -92,8 +92,9 @@ static int holds(const scope *s, const dv_expr *e)
     return near == compare(s, e, far) ? near : -1;
 }
 
-// Moves from a read to the op that writes the tensor. Returns 0 if its elements
-// are not the points of the op that are in the region.
+// Sets *to to the op of the group that writes the tensor which `a` reads, with
+// the variables i and j of that op. Returns 0 if there is none, or if what is
+// read in the region j >= i + from is not what the op writes in its own.
 static int enter(scope *to, const scope *s, const dv_access *a)
 {
     const dv_op *w = writer_in(s, a->tensor);
@@ -167,7 +168,7 @@ static fact fact_of(const scope *s, const dv_expr *e, int depth)
     fact x = fact_of(s, e->arg[0], depth);
     switch ((int)e->fn) {
     case DV_FN_MUL: {
-        // An infinity or 0 times a number that is neither in any type.
+        // 0 or an infinity times a number that is neither in any type, f16 too.
         fact y = fact_of(s, e->arg[1], depth);
         double z = x.value * y.value;
         double factor = isinf(x.value) || x.value == 0 ? y.value : x.value;

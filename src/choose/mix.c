@@ -44,8 +44,8 @@ typedef struct mixed {
     int64_t at;    // index of its table in `entries` and `takes`
     int32_t below; // the first part whose table is over this one first; or -1
     int32_t next;  // the next one whose table is over the same part; or -1
-    double more;   // by which the proposal's label costs more, given all labels
-                   // outside the region
+    double more;   // how much the proposal's label costs more than the present
+                   // one, given all labels outside the region
     double theta;  // the same with the prices of memory
     int taken;     // 1: it takes the proposal's label
 } mixed;
@@ -288,7 +288,8 @@ static const mixed *free_end(const dv_cmix *m, const dv_cedge *d, int32_t v)
     return u && m->parts[u - 1].place >= 0 ? &m->parts[u - 1] : NULL;
 }
 
-// Sets `more` of a part.
+// Sets by how much the label of the proposal costs more than the present one of
+// a part (p->more).
 static void compare(dv_cmix *m, mixed *p)
 {
     const dv_cgraph *g = m->c->g;
@@ -310,7 +311,8 @@ static int64_t more_usage(const dv_cmix *m, int32_t v)
     return dv_cusage(m->c->g, v, m->y[v]) - dv_cusage(m->c->g, v, m->c->x[v]);
 }
 
-// Returns the place of a neighbour in the index of a part's table.
+// Returns k such that part `near` is neighbour k of p: bit k of an index into
+// the table of p is the label of that neighbour.
 static int place_of(const mixed *p, int32_t near)
 {
     int k = 0;

@@ -53,7 +53,8 @@ int cli_emit(const cli_command *c, int argc, char **argv)
         return cli_usage(c, "-o says which folder is written");
     // TT-Metalium kernels exist for every division of ops if tensors pass
     // through main memory, but only for equal shards if they are resident (kept
-    // in scratchpads from op to op), so residents must be asked for.
+    // in scratchpads from op to op), so they are resident only with --scratch
+    // all.
     if (as == 1 + DV_EMIT_TT_METALIUM && !a.options.scratch)
         a.default_scratch = DV_RESIDENTS_NONE;
     // An object has no queue from which threads could take tiles.

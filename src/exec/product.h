@@ -91,9 +91,10 @@ int dv_product_unfuse(dv_product *p);
 // there is no such kernel.
 dv_status dv_product_prepare(dv_product *p, const dv_tile *t,
                              dv_product_set *set, dv_diag *diag);
-// Creates the contractions that compute fewer values of one variable of a tile,
-// whose contraction is prepared: every multiple of skip->by, with the loops of
-// the whole tile. DV_E_LIMIT: the product cannot do that.
+// Creates contractions for a tile that dv_product_prepare has prepared, each of
+// which computes only the first n values of variable skip->var, for every
+// multiple n of skip->by. They have the loops of the whole tile's contraction.
+// DV_E_LIMIT: the product cannot do that.
 dv_status dv_product_skip(dv_product *p, const dv_tile *t, const dv_skip *skip,
                           dv_product_set *set, dv_diag *diag);
 // Computes a tile: all of it or, if tiles are partial sums, only its

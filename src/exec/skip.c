@@ -116,7 +116,8 @@ static int compares(const dv_expr *e, int32_t a, int32_t b, int64_t *from,
 static int is_row_of(const finder *f, const dv_expr *e, const dv_op *o,
                      dv_reducer reducer, const dv_expr *of, const dv_skip *s);
 
-// Returns an infinity or 0 times a number that is neither in any type.
+// Returns 0 or an infinity times a number that is neither in any type, f16 too;
+// other products are not known.
 static value product(double a, double b)
 {
     double factor = isinf(a) || a == 0 ? b : a;

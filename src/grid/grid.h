@@ -25,7 +25,7 @@
 //   queue.[ch]  hands out tiles at run time, with work stealing
 //   json.c      prints a grid as JSON and as text
 //   list.c      orders of one's own, which list the tiles
-//   shards.[ch] shards that notes of the program ask for
+//   shards.[ch] shards that notes of the program demand
 //   pass.c      the pass "grid" and its section of the plan
 #ifndef DV_GRID_H
 #define DV_GRID_H

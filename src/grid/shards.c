@@ -1,4 +1,4 @@
-// Shards of a result that the program's notes ask for: where a tensor lies in
+// Shards of a result that the program's notes demand: where a tensor lies in
 // the memories of the cores says who computes what of it.
 //
 //   input a: f32[256, 64] @ l1(sharded 64x64 on 4x1 rows)

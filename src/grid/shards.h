@@ -1,4 +1,4 @@
-// Shards of a result that the program's notes on where tensors lie ask for.
+// Shards of a result that the program's notes on where tensors lie demand.
 #ifndef DV_GRID_SHARDS_H
 #define DV_GRID_SHARDS_H
 #include "plan/plan.h"
@@ -15,12 +15,16 @@ typedef struct dv_noted_shards {
         tiles[2]; // rows and columns of shards, and of tiles of one
 } dv_noted_shards;
 
-// Finds the shards of a group's result; fails if notes of operands contradict
-// each other.
+// Finds the shards into which the program's notes cut the result of a group;
+// out->tensor is -1 if no note does. Fails if notes of operands contradict each
+// other.
 dv_status dv_grid_noted(dv_noted_shards *out, const dv_plan *plan,
                         const dv_group_grid *g, dv_diag *diag);
+// Finds the column *x and the row *y of the core that has the shard in row sy
+// and column sx.
 void dv_noted_core(const dv_noted_shards *s, int64_t sy, int64_t sx, int64_t *x,
                    int64_t *y);
+// Gives each core the tiles of the result that belong to its shard.
 dv_status dv_grid_place_noted(dv_plan *plan, dv_group_grid *g,
                               const dv_noted_shards *s, dv_diag *diag);
 // Gets the shards of op i's result, in a group whose deal gives each core one,

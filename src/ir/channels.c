@@ -12,9 +12,10 @@
 // weights, once for all runs, and pixels are read in place, with unit stride
 // along the sum.
 //
-// A product wants its result to end with the dim that it has from the weights,
-// and its other factor to end with the dim that is summed. Other ops pass that
-// on: what one variable indexes is last in all temporaries of an op. Inputs,
+// The last dim of a product's result becomes the one that is indexed as the
+// weights are, and the last dim of its other factor the one that is summed. Ops
+// that are no products have the dims that one variable indexes last in all of
+// their temporaries, or in none. Inputs,
 // outputs and constants keep their dims, and so do temporaries that extern ops
 // use, or indices that are read from tensors. A product whose result has no dim
 // from the weights alone (a depthwise convolution) is faster along pixels: all
@@ -26,8 +27,8 @@ enum { ANY = -1, FIXED = -2 };
 
 typedef struct orderer {
     dv_program *p;
-    // For each tensor: the dim that is wanted last, ANY, or FIXED; and 1 if it
-    // is connected with a product that wants pixels last.
+    // For each tensor: the dim that becomes the last one, ANY, or FIXED; and 1
+    // if a product whose pixels come last is connected with it.
     int32_t *last;
     uint8_t *keeps;
 } orderer;
@@ -48,12 +49,14 @@ static int dim_of(const dv_op *op, const dv_access *a, uint32_t vars)
     return found;
 }
 
+// Makes a dim the last one of a tensor, unless another one is chosen already.
 static void want(orderer *o, const dv_access *a, int dim)
 {
     if (dim >= 0 && o->last[a->tensor] == ANY)
         o->last[a->tensor] = dim;
 }
 
+// Keeps the dims of a tensor as they are. Returns whether that was not known.
 static int keep(orderer *o, const dv_access *a)
 {
     if (o->last[a->tensor] == FIXED || o->keeps[a->tensor])
@@ -62,8 +65,9 @@ static int keep(orderer *o, const dv_access *a)
     return 1;
 }
 
-// Sets the last dims that a product with constant weights wants.
-static void ask(orderer *o, const dv_op *op)
+// Chooses the last dims of the result and the other factor of a product with
+// constant weights; a depthwise convolution keeps its dims.
+static void choose_of_product(orderer *o, const dv_op *op)
 {
     int32_t factor[2];
     if (!dv_op_factors(op, factor))
@@ -86,8 +90,9 @@ static void ask(orderer *o, const dv_op *op)
     want(o, x, dim_of(op, x, of_w & of_x & ~written));
 }
 
-// Passes a wish on from an access of an op to another one. Returns whether that
-// was new.
+// If the last dim of the tensor of one access is chosen, chooses the dim of the
+// other one's tensor that the same variables index. Returns whether it had
+// none.
 static int pass_on(orderer *o, const dv_op *op, const dv_access *from,
                    const dv_access *to)
 {
@@ -99,6 +104,8 @@ static int pass_on(orderer *o, const dv_op *op, const dv_access *from,
     return o->last[to->tensor] != ANY;
 }
 
+// Applies to all tensors of an op what is known of one of them. Returns whether
+// that changes anything.
 static int spread_once(orderer *o, const dv_op *op)
 {
     int32_t factor[2];
@@ -137,8 +144,7 @@ static void fix(orderer *o, const dv_op *op)
     }
 }
 
-// Returns whether a tensor changes: another dim than its last one is wanted
-// there.
+// Returns whether the order of a tensor's dims changes.
 static int changes(const orderer *o, int32_t t)
 {
     return o->last[t] >= 0 && !o->keeps[t] &&
@@ -156,7 +162,7 @@ static int find(orderer *o)
     for (int32_t i = 0; i < p->n_ops; i++)
         fix(o, &p->ops[i]);
     for (int32_t i = 0; i < p->n_ops; i++)
-        ask(o, &p->ops[i]);
+        choose_of_product(o, &p->ops[i]);
     spread(o);
     for (int32_t t = 0; t < p->n_tensors; t++)
         if (changes(o, t))

@@ -336,8 +336,8 @@ static int may_follow(chain *c, int32_t i)
 
 // Prices the product i as it is divided already, with the ops after it that can
 // be cut like that: it keeps its tiles in several dimensions, and its results
-// need not leave the core.
-static void try_own(search *s, int32_t i, double alone)
+// need not leave the core. `ns` is the time up to and with op i.
+static void try_own(search *s, int32_t i, double ns)
 {
     chain *c = &s->c;
     const dv_plan *plan = c->plan;
@@ -348,12 +348,12 @@ static void try_own(search *s, int32_t i, double alone)
         size_t bytes = (size_t)plan->ops->ops[k].n_vars * sizeof *was;
         memcpy(was, plan->slices[k], bytes);
         cut_alike(c, k);
-        alone += dv_cache_after(c, k);
+        ns += dv_cache_after(c, k);
         memcpy(plan->slices[k], was, bytes);
         dv_cache_enter(c, k);
         c->end = k + 1;
-        if (alone < s->ways[k + 1].ns)
-            s->ways[k + 1] = (way){.ns = alone, .first = i};
+        if (ns < s->ways[k + 1].ns)
+            s->ways[k + 1] = (way){.ns = ns, .first = i};
     }
 }
 
