@@ -1,4 +1,5 @@
 #include "base/dtype.h"
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -21,6 +22,14 @@ int dv_dtype_find(const char *name, size_t len)
             memcmp(dtypes[i].name, name, len) == 0)
             return i;
     return -1;
+}
+
+void dv_put_type(dv_text *t, dv_dtype dtype, int n_dims, const int64_t *shape)
+{
+    dv_put(t, "%s[", dv_dtype_get(dtype)->name);
+    for (int d = 0; d < n_dims; d++)
+        dv_put(t, "%s%" PRId64, d ? ", " : "", shape[d]);
+    dv_put(t, "]");
 }
 
 double dv_dtype_eps(dv_dtype t)

@@ -1,6 +1,7 @@
 // Element types: names, sizes, and conversion of values from and to raw bytes.
 #ifndef DV_DTYPE_H
 #define DV_DTYPE_H
+#include "base/text.h"
 #include "divvy/divvy.h"
 
 typedef struct dv_dtype_info {
@@ -22,6 +23,8 @@ enum {
 const dv_dtype_info *dv_dtype_get(dv_dtype t);
 // Returns the dtype with this name of `len` bytes, or -1.
 int dv_dtype_find(const char *name, size_t len);
+// Prints a tensor's type as programs declare it, for example f32[4, 8].
+void dv_put_type(dv_text *t, dv_dtype dtype, int n_dims, const int64_t *shape);
 static inline int dv_is_float(dv_dtype t)
 {
     return dv_dtype_get(t)->mantissa_bits > 0;

@@ -351,16 +351,6 @@ static dv_status wrong_size(input *in, int64_t claimed, int64_t has)
                    has);
 }
 
-// Prints a tensor type as programs declare it, e.g. f32[4, 8].
-static void put_type(dv_text *t, dv_dtype dtype, int n_dims,
-                     const int64_t *shape)
-{
-    dv_put(t, "%s[", dv_dtype_get(dtype)->name);
-    for (int d = 0; d < n_dims; d++)
-        dv_put(t, "%s%" PRId64, d ? ", " : "", shape[d]);
-    dv_put(t, "]");
-}
-
 static dv_status check_type(input *in, const dv_npy_header *h,
                             const char *tensor, dv_dtype dtype, int n_dims,
                             const int64_t *shape)
@@ -373,8 +363,8 @@ static dv_status check_type(input *in, const dv_npy_header *h,
     if (same)
         return DV_OK;
     dv_text has = {0}, wants = {0};
-    put_type(&has, h->dtype, h->n_dims, h->shape);
-    put_type(&wants, dtype, n_dims, shape);
+    dv_put_type(&has, h->dtype, h->n_dims, h->shape);
+    dv_put_type(&wants, dtype, n_dims, shape);
     dv_status s =
         has.failed || wants.failed
             ? dv_nomem(in->diag)

@@ -21,9 +21,9 @@
 // expect; every other rank checks itself before it runs (dv_plan_check_rank).
 #include "base/math.h"
 #include "check/check.h"
+#include "check/holds.h"
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { ALL_RANKS = 16, MAX_CELLS = 1 << 22 };
 
@@ -376,14 +376,6 @@ static dv_status walk_ops(walk *w, int32_t from, int32_t end, int32_t next)
     return DV_OK;
 }
 
-static int same_box(const dv_box *a, const dv_box *b)
-{
-    for (int d = 0; d < a->n_dims; d++)
-        if (a->dim[d].off != b->dim[d].off || a->dim[d].size != b->dim[d].size)
-            return 0;
-    return 1;
-}
-
 // Returns the index >= i of the next message with the given partner rank, or n
 // if there is none.
 static int32_t next_of(const dv_piece *l, int32_t n, int32_t i, int64_t rank)
@@ -399,7 +391,7 @@ static int same_boxes(const dv_piece *l, int32_t n, int64_t a,
                       const dv_piece *m, int32_t n_m, int64_t b)
 {
     int32_t i = next_of(l, n, 0, a), k = next_of(m, n_m, 0, b);
-    while (i < n && k < n_m && same_box(&l[i].box, &m[k].box)) {
+    while (i < n && k < n_m && dv_check_same_box(&l[i].box, &m[k].box)) {
         i = next_of(l, n, i + 1, a);
         k = next_of(m, n_m, k + 1, b);
     }

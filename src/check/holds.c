@@ -52,7 +52,7 @@ dv_box dv_check_reach(const dv_program *p, const dv_op *op, const dv_access *a,
     return out;
 }
 
-static int same_box(const dv_box *a, const dv_box *b)
+int dv_check_same_box(const dv_box *a, const dv_box *b)
 {
     for (int d = 0; d < a->n_dims; d++)
         if (a->dim[d].off != b->dim[d].off || a->dim[d].size != b->dim[d].size)
@@ -222,7 +222,7 @@ static void find_valid(dv_holds *h, dv_fact *f, int64_t time)
     mine = dv_check_common(&f->at, &mine);
     if (!dv_check_empty(&mine))
         push_box(h, &h->valid, &mine);
-    int touched = !same_box(&mine, &f->at);
+    int touched = !dv_check_same_box(&mine, &f->at);
     for (int32_t i = from; i < to && h->valid.n; i++) {
         dv_box written = writes_of(h, l->ops[i]);
         written = moved(&written, f->shift, -1);

@@ -54,9 +54,11 @@ typedef struct dv_holds {
     int failed; // 1 when out of memory
 } dv_holds;
 
-// Boxes: whether one has no elements, and the intersection of two.
+// Boxes: whether one has no elements, the intersection of two, and whether two
+// are the same.
 int dv_check_empty(const dv_box *b);
 dv_box dv_check_common(const dv_box *a, const dv_box *b);
+int dv_check_same_box(const dv_box *a, const dv_box *b);
 // Returns the box of a tensor that an access covers when the variables have the
 // values begin[v] to end[v] - 1. A dim with an index that is read is whole.
 dv_box dv_check_reach(const dv_program *p, const dv_op *op, const dv_access *a,

@@ -24,7 +24,6 @@
 #include "base/math.h"
 #include "check/holds.h"
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 // Iterations of a repeat that are executed before the proof is given up.
@@ -48,7 +47,6 @@ typedef struct transfer {
 } transfer;
 
 typedef struct proof {
-    const dv_plan *plan; // the team's
     const dv_program *p; // the team's
     const dv_program *q; // the rank's
     const dv_plan_team *t;
@@ -1424,8 +1422,7 @@ static dv_status prove(proof *w)
 dv_status dv_check_rank(const dv_plan *team, const dv_plan *plan, int64_t rank,
                         dv_loc at, dv_diag *diag)
 {
-    proof w = {.plan = team,
-               .p = team->ops,
+    proof w = {.p = team->ops,
                .q = plan->ops,
                .t = &team->team,
                .rank = rank,

@@ -810,7 +810,6 @@ static dv_status check_in_place(const checker *c, int32_t i)
 
 typedef struct edge {
     int32_t home, tick;
-    int64_t address;
 } edge;
 
 static int by_tick(const void *a, const void *b)
@@ -831,7 +830,7 @@ static dv_status sweep(const checker *c, edge *edges, int32_t *alive,
     int32_t n = c->s->n_homes, n_alive = 0;
     for (int32_t i = 0; i < n; i++) {
         taken[i] = -1;
-        edges[i] = (edge){i, c->s->homes[i].first_op, 0};
+        edges[i] = (edge){i, c->s->homes[i].first_op};
     }
     qsort(edges, (size_t)n, sizeof *edges, by_tick);
     for (int32_t e = 0; e < n; e++) {

@@ -13,7 +13,6 @@
 // follows from the expression alone, by a walk from readers to writers.
 #include "check/check.h"
 #include <math.h>
-#include <string.h>
 
 // What is known of a value at skipped points. SHIFTED and FADED are what a
 // softmax makes of -inf: an element minus the maximum of its row, and exp of
@@ -168,7 +167,8 @@ static fact fact_of(const scope *s, const dv_expr *e, int depth)
     fact x = fact_of(s, e->arg[0], depth);
     switch ((int)e->fn) {
     case DV_FN_MUL: {
-        // 0 or an infinity times a number that is neither in any type, f16 too.
+        // The product is exact in every type if one factor is 0 or an infinity
+        // and the other one is neither, not even when rounded to f16.
         fact y = fact_of(s, e->arg[1], depth);
         double z = x.value * y.value;
         double factor = isinf(x.value) || x.value == 0 ? y.value : x.value;

@@ -402,6 +402,33 @@ static int work_as_rank(job *j, const char *path, cli_plan_args *args)
     return cli_rank ? 0 : report(j);
 }
 
+// Loads, plans and times a file, and frees the job. Returns the exit code.
+static int bench_file(job *j, const char *file, cli_plan_args *args)
+{
+    int code;
+    j->diag = dv_diag_create();
+    j->start_s = dv_clock_s();
+    if (cli_ranks) {
+        code = work_as_rank(j, file, args);
+    } else {
+        code = cli_load(j->c, file, args, &j->l, j->diag);
+        if (code < 0) {
+            cli_warnings(j->diag);
+            code = work(j, args);
+        }
+    }
+    for (int i = 0; j->data && i < j->p->n_tensors; i++)
+        dv_release(j->data[i]);
+    free(j->data);
+    free(j->seconds);
+    free(j->spent);
+    free(j->ranks);
+    dv_exec_destroy(j->exec);
+    cli_unload(&j->l);
+    dv_diag_destroy(j->diag);
+    return code;
+}
+
 int cli_bench(const cli_command *c, int argc, char **argv)
 {
     static cli_plan_args args;
@@ -452,25 +479,5 @@ int cli_bench(const cli_command *c, int argc, char **argv)
         return code;
     if (j.ops && (cli_ranks > 1 || args.options.team || args.options.grid))
         return cli_usage(c, "--ops times one process, not a team");
-    j.diag = dv_diag_create();
-    j.start_s = dv_clock_s();
-    if (cli_ranks) {
-        code = work_as_rank(&j, files[0], &args);
-    } else {
-        code = cli_load(c, files[0], &args, &j.l, j.diag);
-        if (code < 0) {
-            cli_warnings(j.diag);
-            code = work(&j, &args);
-        }
-    }
-    for (int i = 0; j.data && i < j.p->n_tensors; i++)
-        dv_release(j.data[i]);
-    free(j.data);
-    free(j.seconds);
-    free(j.spent);
-    free(j.ranks);
-    dv_exec_destroy(j.exec);
-    cli_unload(&j.l);
-    dv_diag_destroy(j.diag);
-    return code;
+    return bench_file(&j, files[0], &args);
 }

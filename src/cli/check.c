@@ -4,8 +4,6 @@
 #include "cli/load.h"
 #include "ir/program.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 static void count(dv_text *out, double n)
 {

@@ -124,10 +124,8 @@ extern const char *cli_words;
 // rank 0 prints.
 extern int64_t cli_ranks, cli_rank;
 
-// Starts MPI on the first call; later calls return the same status. cli_mpi_end
-// ends it.
+// Starts MPI on the first call; later calls return the same status.
 dv_status cli_mpi_begin(dv_diag *diag);
-void cli_mpi_end(void);
 void cli_ranks_begin(void);
 // Records a usage error of this rank, which rank 0 then reports.
 void cli_ranks_usage_error(const char *text);

@@ -55,6 +55,10 @@ typedef struct call {
     // Distributions read so far: their shapes and how they are cut.
     dv_dist d[2];
     int n_dists;
+    // The slice that is written, one dv_slice per dim, and n_reads slices that
+    // are read, as many each.
+    dv_slice whole[DV_MAX_DIMS], *dest, *reads;
+    int n_reads;
     dv_range *own, *want; // rows that each of n ranks owns and needs
     int64_t n, *m;        // m[r * n + s] elements go from rank r to rank s
     // Elements in all, moved, moved after relabelling the ranks, most sent and
@@ -65,6 +69,7 @@ typedef struct call {
     level levels[8];
     int depth;
     const char *form;
+    int bare; // nonzero if % lists of the format are their only item
     dv_json j;
     dv_arena arena;
     dv_diag *diag;
@@ -293,36 +298,34 @@ static dv_status check_slice(call *c, dv_slice s)
                 s.size, s.stride);
 }
 
-static dv_slice slice_at(const table *t, int i)
-{
-    return (dv_slice){t->v[3 * i], t->v[3 * i + 1], t->v[3 * i + 2]};
-}
-
-// Reads n lists with a slice of each dim.
-static dv_status slices(call *c, const char *key, int n, int n_dims)
+// Reads n lists with a slice of each dim into *out.
+static dv_status slices(call *c, const char *key, int n, int n_dims,
+                        dv_slice **out)
 {
     DV_TRY(read_table(c, key, n, 3 * n_dims, INT64_MIN, INT64_MAX));
-    for (int i = 0; i < c->t->n_rows * n_dims; i++)
-        DV_TRY(check_slice(c, slice_at(c->t, i)));
+    c->n_reads = c->t->n_rows;
+    *out = DV_NEW(&c->arena, dv_slice, c->n_reads * n_dims + 1);
+    MUST(*out, NOMEM, "out of memory");
+    for (int i = 0; i < c->n_reads * n_dims; i++) {
+        const int64_t *v = &c->t->v[3 * i];
+        (*out)[i] = (dv_slice){v[0], v[1], v[2]};
+        DV_TRY(check_slice(c, (*out)[i]));
+    }
     return DV_OK;
 }
 
-static dv_slice dim_slice(call *c, int i)
+// Makes `dest` of offsets, sizes and strides, which have a number per dim, and
+// checks that its slices do not reach too far. With `target`, a slice counts
+// only up to the end of its target, the elements that a rank computes.
+static dv_status dim_slices(call *c, int target)
 {
-    return (dv_slice){in(c, "offsets")->v[i], in(c, "sizes")->v[i],
-                      in(c, "strides")->v[i]};
-}
-
-// Checks that the slices of all dims have valid numbers and do not reach too
-// far. With `target`, a slice counts only up to the end of its target, the
-// elements that a rank computes.
-static dv_status check_dim_slices(call *c, int target)
-{
-    MUST(c->t->n >= 1 && c->t->n <= DV_MAX_DIMS, LIMIT,
-         "%d dim%s; 1 to %d are possible", c->t->n, DV_PLURAL(c->t->n, "", "s"),
+    int n = c->t->n;
+    MUST(n <= DV_MAX_DIMS, LIMIT, "%d dims; 1 to %d are possible", n,
          DV_MAX_DIMS);
-    for (int i = 0; i < c->t->n; i++) {
-        dv_slice s = dim_slice(c, i);
+    for (int i = 0; i < n; i++) {
+        dv_slice s = {in(c, "offsets")->v[i], in(c, "sizes")->v[i],
+                      in(c, "strides")->v[i]};
+        c->dest[i] = s;
         if (target)
             s.size = in(c, "toffs")->v[i] + in(c, "tsizes")->v[i];
         DV_TRY(check_slice(c, s));
@@ -335,8 +338,7 @@ static dv_status view(call *c)
 {
     dv_dist *d = &c->d[0];
     for (int i = 0; i < d->n_dims; i++) {
-        d->slice[i] = dim_slice(c, i);
-        DV_TRY(check_slice(c, d->slice[i]));
+        d->slice[i] = c->dest[i];
         d->whole[i] = d->shape[i];
         d->shape[i] = d->slice[i].size;
     }
@@ -352,14 +354,15 @@ static dv_box box_at(const int64_t *v, int n_dims)
 }
 
 // The format of an answer is a list of fields NAME:TYPE. No type means a
-// number, 2 a list of two numbers, *TYPE a list on one line, +TYPE a list with
-// a line for each item, {fields} an object on one line, and <fields> an object
-// with a line for each field. Fields that get no numbers are omitted.
+// number, 2 a list of two numbers, *TYPE a list on one line, %TYPE the same
+// unless the call is `bare` and the list has one item, +TYPE a list with a line
+// for each item, {fields} an object on one line, and <fields> an object with a
+// line for each field. Fields that get no numbers are omitted.
 
 // Returns the end of a type in the format by which an answer is printed.
 static const char *after_type(const char *type)
 {
-    type += strspn(type, "*+");
+    type += strspn(type, "*%+");
     if (*type == '{' || *type == '<')
         return strpbrk(type, "}>") + 1;
     return type + (*type == '2');
@@ -392,11 +395,12 @@ static void feed(call *c, int64_t v, const double *real)
         l->at = after_type(type) + (*after_type(type) == ' ');
     }
     l->n++;
+    type += *type == '%' && c->bare;
     if (l->kind == '[' && !real && v == (*type == '*' ? LAST : END)) {
         c->depth--;
         dv_json_close(&c->j);
-    } else if (l->kind != '2' && *type && strchr("*+{<2", *type)) {
-        char kind = strchr("*+", *type) ? '[' : *type == '2' ? '2' : '{';
+    } else if (l->kind != '2' && *type && strchr("*%+{<2", *type)) {
+        char kind = strchr("*%+", *type) ? '[' : *type == '2' ? '2' : '{';
         (strchr("+<", *type) ? dv_json_open : dv_json_open_flat)(
             &c->j, l->kind == '{' ? key : NULL, kind == '{' ? '{' : '[');
         c->levels[++c->depth] = (level){kind, type + 1, 0};
@@ -431,14 +435,6 @@ static dv_status put_real(call *c, double x, int as_int)
 {
     feed(c, as_int ? (int64_t)x : 0, as_int ? NULL : &x);
     return DV_OK;
-}
-
-// Outputs those columns of a record that the format names: the field NAME.a is
-// column 0, NAME.b column 1.
-static void put_record(call *c, const int64_t *columns)
-{
-    for (const char *at = c->form; (at = strchr(at, '.')); at++)
-        put(c, &columns[at[1] - 'a'], at[2] == ':' ? 2 : 1);
 }
 
 // Outputs the sizes of a box, or its offsets.
@@ -488,7 +484,7 @@ static dv_status put_bounds(call *c)
     const int64_t *size = bb->n ? bb->v + b.n_dims : in(c, "bb.size")->v;
     for (int i = 0; i < b.n_dims; i++) {
         dv_range target = {in(c, "toffs")->v[i], in(c, "tsizes")->v[i]};
-        dv_range r = dv_dist_bounds(dim_slice(c, i), target);
+        dv_range r = dv_dist_bounds(c->dest[i], target);
         dv_range was = off ? (dv_range){off[i], size[i]} : r;
         b.dim[i] = get(c, "inner") ? dv_dist_intersection(was, r)
                                    : dv_dist_hull(was, r);
@@ -503,7 +499,7 @@ static dv_status put_subview(call *c)
 {
     const table *parts = in(c, "parts"), *crop = in(c, "toffs");
     int64_t at = get(c, "loff"), first;
-    dv_slice s = dim_slice(c, 0);
+    dv_slice s = c->dest[0];
     if (crop->n) {
         s.off += crop->v[0] * s.stride;
         s.size = get(c, "tsizes");
@@ -525,120 +521,19 @@ static dv_status put_subview(call *c)
     return PUT(c, END);
 }
 
-static dv_status put_partition(call *c, int dim)
-{
-    int64_t n = c->d[0].grid[dim], rows = c->d[0].shape[dim];
-    // Part n does not exist; it stands for the end of the last part.
-    for (int64_t r = 0; r <= n; r++)
-        PUT(c, dv_dist_target(dv_dist_part(rows, n, r), dim_slice(c, dim)).off);
-    return PUT(c, END);
-}
-
-static dv_status put_partitions(call *c)
-{
-    for (int d = 0; d < c->d[0].n_axes; d++)
-        put_partition(c, d);
-    return PUT(c, LAST);
-}
-
-// Replaces the format of the answer (a string as in dist.def), before anything
-// is output.
-static dv_status set_form(call *c, const char *form)
-{
-    c->form = c->levels[0].at = form;
-    return DV_OK;
-}
-
-// Outputs a record for each rank: which elements of the slice it owns, in every
-// dim; in `wide` records also its own box and their positions in the slice.
-static dv_status put_targets(call *c, int wide)
+// Outputs, for each axis of the grid, where the parts begin, and where the last
+// one ends.
+static dv_status put_partition(call *c)
 {
     const dv_dist *d = &c->d[0];
-    for (int64_t r = 0; r < dv_dist_n_ranks(d); r++) {
-        dv_box own = dv_dist_own(d, r);
-        int64_t first[DV_MAX_DIMS], local[DV_MAX_DIMS], stride[DV_MAX_DIMS];
-        dv_box target = {.n_dims = d->n_dims};
-        for (int i = 0; i < d->n_dims; i++) {
-            dv_overlap o = dv_dist_overlap(own.dim[i], dim_slice(c, i));
-            target.dim[i] = (dv_range){o.slice_off, o.size};
-            first[i] = o.size ? o.global_first : NONE;
-            local[i] = o.size ? o.global_first - own.dim[i].off : NONE;
-            stride[i] = dim_slice(c, i).stride;
-        }
-        PUT(c, r);
-        if (wide) {
-            put_ranges(c, own);
-            put_side(c, target, 0);
-        } else {
-            put_list(c, local, d->n_dims);
-        }
-        put_side(c, target, 1);
-        if (wide)
-            put_list(c, first, d->n_dims);
-        put_list(c, wide ? local : stride, d->n_dims);
+    for (int i = 0; i < d->n_axes; i++) {
+        // Part n does not exist; it stands for the end of the last part.
+        for (int64_t r = 0, n = d->grid[i]; r <= n; r++)
+            PUT(c, dv_dist_target(dv_dist_part(d->shape[i], n, r), c->dest[i])
+                       .off);
+        PUT(c, END);
     }
-    return PUT(c, END);
-}
-
-// Outputs parts of a target as positions in it or, with `dest`, the first index
-// and the number of their elements, counted from `origin`.
-static void put_part(call *c, const dv_box *part, const dv_slice *dest,
-                     const dv_box *target, const dv_box *origin)
-{
-    for (int i = 0; i < part->n_dims; i++) {
-        int64_t off = part->dim[i].off, size = part->dim[i].size;
-        if (dest)
-            off = dv_dist_elements(dest[i], target->dim[i], part->dim[i],
-                                   origin ? origin->dim[i].off : 0)
-                      .off;
-        PUT(c, dv_box_empty(part) ? NONE : off, dv_box_empty(part) ? 0 : size);
-    }
-    PUT(c, END);
-}
-
-static void put_parts(call *c, const dv_box *parts, int n, const dv_slice *dest,
-                      const dv_box *target, const dv_box *origin)
-{
-    for (int i = 0; i < n; i++)
-        put_part(c, &parts[i], dest, target, origin);
-    PUT(c, LAST);
-}
-
-// Outputs a record for each rank: its target, the core (the part that needs no
-// elements of other ranks) and its edges, in all dims, each as positions in the
-// target, as indices of the whole tensor, and as indices of the own box.
-static dv_status put_cores(call *c)
-{
-    const dv_dist *d = &c->d[0];
-    const table *reads = in(c, "slices");
-    dv_slice dest[DV_MAX_DIMS], read[DV_MAX_DIMS];
-    for (int i = 0; i < d->n_dims; i++)
-        dest[i] = slice_at(in(c, "dest_slice"), i);
-    for (int64_t r = 0; r < dv_dist_n_ranks(d); r++) {
-        dv_box own = dv_dist_own(d, r), edges[2 * DV_MAX_DIMS];
-        dv_box target = dv_dist_target_box(&own, dest), whole = target;
-        for (int i = 0; i < d->n_dims; i++)
-            whole.dim[i].off = 0;
-        dv_box core = whole;
-        for (int k = 0; k < reads->n_rows; k++) {
-            for (int i = 0; i < d->n_dims; i++)
-                read[i] = slice_at(reads, k * d->n_dims + i);
-            core = dv_dist_core_box(&own, read, &target, &core);
-        }
-        int n = dv_dist_edges(edges, &whole, &core);
-        PUT(c, r);
-        put_ranges(c, own);
-        put_ranges(c, target);
-        put_part(c, &whole, dest, &target, NULL);
-        put_part(c, &whole, dest, &target, &own);
-        put_part(c, &core, NULL, NULL, NULL);
-        put_part(c, &core, dest, &target, NULL);
-        put_part(c, &core, dest, &target, &own);
-        put_parts(c, edges, n, NULL, NULL, NULL);
-        put_parts(c, edges, n, dest, &target, NULL);
-        put_parts(c, edges, n, dest, &target, &own);
-    }
-    return PUT(c, END);
+    return c->bare ? DV_OK : PUT(c, LAST);
 }
 
 static dv_status alloc_ranks(call *c, int64_t n)
@@ -649,34 +544,117 @@ static dv_status alloc_ranks(call *c, int64_t n)
     return NEED(c->own && c->want, NOMEM, "out of memory");
 }
 
-// Outputs a record for each rank: which rows of dim 0 it owns, which of the
-// slice `dest` it computes, and which of the slices in `read` it needs.
-static dv_status put_ranks(call *c, int64_t n, dv_slice dest, const table *read)
+// Returns a part of a target with indices that count from `origin` instead of
+// positions in the target, if there is an origin; null if the part is empty.
+static dv_box part_from(const call *c, const dv_box *target, const dv_box *part,
+                        const dv_box *origin)
 {
-    const table *had = in(c, "owned"), *halo = in(c, "row_elems");
-    DV_TRY(alloc_ranks(c, n));
-    for (int64_t r = 0; r < n; r++) {
-        dv_range part = dv_dist_part(c->d[0].shape[0], n, r), box = part;
-        dv_range own = had->v ? box_at(had->v + 2 * r, 1).dim[0] : part;
-        dv_overlap o = dv_dist_overlap(own, dest);
-        dv_range target = {o.slice_off, o.size}, core = {0, o.size};
-        for (int i = 0; i < read->n_rows; i++) {
-            dv_slice s = slice_at(read, i);
-            core = dv_dist_core(own, s, target, core);
-            if (halo->n)
-                box = dv_dist_hull(i ? box : dv_dist_bounds(s, target),
-                                   dv_dist_bounds(s, target));
-        }
-        dv_sides s = dv_dist_sides(own, box);
-        put_record(c, (int64_t[]){r, own.off, own.size, target.off, target.size,
-                                  o.size ? o.global_first : NONE,
-                                  o.size ? o.global_first - own.off : NONE,
-                                  dest.stride, core.size ? core.off : NONE,
-                                  core.size, box.off, box.size, s.left,
-                                  s.own_off, s.own, s.right});
-        c->own[r] = own;
-        c->want[r] = box;
+    dv_box b = *part;
+    for (int i = 0; i < b.n_dims; i++) {
+        if (origin)
+            b.dim[i].off = dv_dist_elements(c->dest[i], target->dim[i],
+                                            b.dim[i], origin->dim[i].off)
+                               .off;
+        if (dv_box_empty(part))
+            b.dim[i] = (dv_range){NONE, 0};
     }
+    return b;
+}
+
+// Outputs a column of a record, n boxes. `at` is its letter in the format: the
+// offsets of a box or, if it is a capital, its sizes; both, if its type is 2.
+static void put_column(call *c, const char *at, const dv_box *b, int n)
+{
+    const char *type = at + 1 + (at[1] == ':');
+    int list = *type == '*' || (*type == '%' && !c->bare);
+    int both = type[strspn(type, "*%")] == '2', sizes = *at < 'a';
+    for (int k = 0; k < n; k++) {
+        for (int i = 0; i < b[k].n_dims; i++)
+            put(c, (int64_t[]){b[k].dim[i].off, b[k].dim[i].size} + sizes,
+                1 + both);
+        if (list)
+            PUT(c, END);
+    }
+    if (type[0] == '*' && type[1] == '*')
+        PUT(c, LAST);
+}
+
+// Outputs those columns of a rank's record that the format names, as NAME.a:
+//
+//   a        the rank
+//   b        what it owns
+//   c        its target: the part of the slice `dest` that it computes
+//   d D e    index of its first element, position in the own box, stride
+//   f g      the target as indices of the tensor, and of the own box
+//   h        the core: positions in the target that need nothing of other ranks
+//   i j      the core as indices of the tensor, and of the own box
+//   k        the rows that it needs
+//   l L      how many of these are before and after its own
+//   m        which of its own rows it needs
+//   n o p    the edges around the core, as h, i and j
+static void put_record(call *c, const dv_dist *d, int64_t rank)
+{
+    const table *had = in(c, "owned");
+    dv_box own = dv_dist_own(d, rank), need = own;
+    if (had->n)
+        own = box_at(had->v + 2 * rank, 1);
+    dv_box target = dv_dist_target_box(&own, c->dest), all = target;
+    dv_box first = target, stride = target, zero = {.n_dims = d->n_dims};
+    for (int i = 0; i < d->n_dims; i++) {
+        dv_overlap o = dv_dist_overlap(own.dim[i], c->dest[i]);
+        int64_t at = o.global_first, from = own.dim[i].off;
+        first.dim[i] =
+            o.size ? (dv_range){at, at - from} : (dv_range){NONE, NONE};
+        stride.dim[i].off = c->dest[i].stride;
+        all.dim[i].off = 0;
+    }
+    dv_box core = all, edges[3][2 * DV_MAX_DIMS];
+    for (int k = 0; k < c->n_reads; k++) {
+        const dv_slice *s = &c->reads[k * d->n_dims];
+        dv_range rows = dv_dist_bounds(s[0], target.dim[0]);
+        core = dv_dist_core_box(&own, s, &target, &core);
+        need.dim[0] = k ? dv_dist_hull(need.dim[0], rows) : rows;
+    }
+    int n = dv_dist_edges(edges[0], &all, &core);
+    for (int i = 0; i < n; i++) {
+        edges[1][i] = part_from(c, &target, &edges[0][i], &zero);
+        edges[2][i] = part_from(c, &target, &edges[0][i], &own);
+    }
+    dv_sides s = dv_dist_sides(own.dim[0], need.dim[0]);
+    const dv_box columns[] = {
+        {1, {{rank, 0}}},
+        own,
+        target,
+        first,
+        stride,
+        part_from(c, &target, &all, &zero),
+        part_from(c, &target, &all, &own),
+        part_from(c, &target, &core, NULL),
+        part_from(c, &target, &core, &zero),
+        part_from(c, &target, &core, &own),
+        need,
+        {1, {{s.left, s.right}}},
+        {1, {{s.own_off, s.own}}},
+    };
+    for (const char *at = c->form; (at = strchr(at, '.')); at++)
+        if (at[1] >= 'n')
+            put_column(c, at + 1, edges[at[1] - 'n'], n);
+        else
+            put_column(c, at + 1, &columns[(at[1] | 32) - 'a'], 1);
+    c->own[rank] = own.dim[0];
+    c->want[rank] = need.dim[0];
+}
+
+// Outputs a record for each rank. Only the first n_dims dims of the shape
+// count: questions about rows are about dim 0 alone.
+static dv_status put_ranks(call *c, int n_dims)
+{
+    dv_dist d = c->d[0];
+    d.n_dims = n_dims;
+    d.n_axes = d.n_axes < n_dims ? d.n_axes : n_dims;
+    DV_TRY(alloc_ranks(c, dv_dist_n_ranks(&d)));
+    for (int64_t r = 0; r < c->n; r++)
+        put_record(c, &d, r);
     return PUT(c, END);
 }
 
@@ -1149,6 +1127,9 @@ static int take_words(const cli_command *cmd, call *c, const char *const *words,
 static int answer(call *c, const op *o)
 {
     c->form = o->form;
+    c->dest = c->whole;
+    for (int i = 0; i < DV_MAX_DIMS; i++)
+        c->whole[i].stride = 1;
     c->levels[0] = (level){'{', o->form, 0};
     dv_json_open(&c->j, NULL, '{');
     int wrong = o->steps(c);

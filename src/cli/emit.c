@@ -2,8 +2,26 @@
 // object or JSON for Torch-Spyre.
 #include "emit/emit.h"
 #include "cli/load.h"
-#include <stdio.h>
-#include <string.h>
+
+// Plans a program, or reads a plan, and writes it as `as` into a folder.
+static int emit(const cli_command *c, const char *file, cli_plan_args *a,
+                dv_emit_format as, int tilelang_names, const char *dir)
+{
+    dv_diag *diag = dv_diag_create();
+    cli_loaded l = {0};
+    int code = cli_load(c, file, a, &l, diag);
+    if (code < 0) {
+        dv_status st = tilelang_names
+                           ? dv_emit_stage_names(l.plan, as, dir, diag)
+                           : dv_plan_emit(l.plan, as, dir, diag);
+        code = st == DV_OK ? 0 : cli_fail(diag);
+        if (code == 0)
+            cli_warnings(diag);
+    }
+    cli_unload(&l);
+    dv_diag_destroy(diag);
+    return code;
+}
 
 int cli_emit(const cli_command *c, int argc, char **argv)
 {
@@ -61,20 +79,5 @@ int cli_emit(const cli_command *c, int argc, char **argv)
     if (as == 1 + DV_EMIT_OBJECT)
         a.default_policy = "static";
     a.as_torch_spyre = as == 1 + DV_EMIT_SUPERDSC;
-    dv_diag *diag = dv_diag_create();
-    cli_loaded l = {0};
-    code = cli_load(c, operands[0], &a, &l, diag);
-    if (code < 0) {
-        code = 0;
-        dv_status (*emit)(const dv_plan *, dv_emit_format, const char *,
-                          dv_diag *) =
-            names == 1 ? dv_plan_emit : dv_emit_stage_names;
-        if (emit(l.plan, (dv_emit_format)(as - 1), dir, diag) != DV_OK)
-            code = cli_fail(diag);
-        else
-            cli_warnings(diag);
-    }
-    cli_unload(&l);
-    dv_diag_destroy(diag);
-    return code;
+    return emit(c, operands[0], &a, (dv_emit_format)(as - 1), names != 1, dir);
 }

@@ -6,7 +6,6 @@
 
 #ifdef DV_ZLIB
 #include <limits.h>
-#include <string.h>
 #include <zlib.h>
 
 // The largest window; 16 more says that the data begin with gzip's header.

@@ -1,8 +1,6 @@
 // divvy import: writes a model as a program with its weights, and hands models
 // to the commands that take programs.
 #include "cli/load.h"
-#include "base/file.h"
-#include <stdio.h>
 #include <string.h>
 
 int cli_is_onnx(const char *path)

@@ -3,12 +3,10 @@
 #include "base/file.h"
 #include "base/plural.h"
 #include "cli/cli.h"
-#include "cli/load.h"
 #include "cli/nest_run.h"
 #include "nest/nest.h"
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct args {

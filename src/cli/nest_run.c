@@ -9,7 +9,6 @@
 #include "exec/nest.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct job {

@@ -407,60 +407,94 @@ static char *explain(const dv_plan *whole)
     return dv_text_take(&out);
 }
 
+static cli_report_args report;
+
+// What `divvy plan` prints besides the plan, and where.
+typedef struct outputs {
+    watcher w;
+    const char *out;
+    int json, why, one_rank;
+} outputs;
+
+// Checks the options about what is printed. Returns -1, or reports an error and
+// returns the exit code.
+static int check_outputs(const cli_command *c, const outputs *o,
+                         const char *file, const char *target)
+{
+    const char *dump = o->w.dump_after;
+    int code =
+        cli_check_overwrite(c, "-o", o->out, file, "the file that it reads");
+    if (code < 0)
+        code = cli_check_overwrite(c, "-o", o->out, target,
+                                   "the target's description");
+    if (code < 0)
+        code = cli_report_paths(c, &report, file, target, o->out);
+    if (code >= 0)
+        return code;
+    if (dump && strcmp(dump, "all") != 0 && strcmp(dump, "jit") != 0 &&
+        dv_pass_find(dump) < 0)
+        return no_pass(c, dump);
+    if (o->json && (dump || o->why))
+        return cli_usage(c, "--%s prints text, --json does not",
+                         dump ? "dump-after" : "explain");
+    return -1;
+}
+
+// Prints a plan, or what --dump-after selects. Returns the exit code.
+static int put_plan(outputs *o, const dv_plan *plan, int whole, dv_diag *diag)
+{
+    const char *dump = o->w.dump_after;
+    if (dump && !strcmp(dump, "jit"))
+        return dump_code(plan_of_rank(plan), diag);
+    if (dump && !o->w.dumped && strcmp(dump, "all") != 0)
+        return not_run(&o->w, diag);
+    if (dump ? !o->out
+             : (report.html || report.trace) && !o->out && !o->json && !o->why)
+        return 0;
+    return cli_put(o->why    ? explain(plan)
+                   : o->json ? dv_plan_json(plan)
+                             : text_of(plan, whole, o->one_rank),
+                   o->out, diag);
+}
+
 int cli_plan(const cli_command *c, int argc, char **argv)
 {
     static cli_plan_args args;
-    watcher w = {0};
-    static cli_report_args report;
+    outputs o = {0};
     cli_report_args *pages = &report;
-    const char *files[1], *out = NULL;
-    int json = 0, why = 0, n_files;
+    const char *files[1];
+    int n_files;
     const cli_option options[] = {
 #include "cli/plan_options.def"
 #include "cli/report_options.def"
-        {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &json},
+        {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &o.json},
         {"out", 'o', "FILE", "write to a file, whole or not at all", CLI_TEXT,
-         &out},
+         &o.out},
         {"dump-after", 0, "PASS",
          "print the plan after a pass, or 'all'; 'jit': the machine code",
-         CLI_TEXT, &w.dump_after},
+         CLI_TEXT, &o.w.dump_after},
         {"stop-after", 0, "PASS", "run no pass after this one", CLI_TEXT,
          &args.options.stop_after},
         {"start-at", 0, "PASS", "FILE is a plan: go on from this pass",
          CLI_TEXT, &args.start_at},
         {"explain", 0, NULL,
          "say why ops are divided and tensors kept as they are", CLI_FLAG,
-         &why},
+         &o.why},
         {"time-passes", 0, NULL, "say how long each pass took", CLI_FLAG,
-         &w.times},
+         &o.w.times},
         {0}};
     args.options.rank = -1; // not given
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
-    int one_rank = args.options.rank >= 0;
-    args.takes_rank = one_rank;
-    if (!one_rank)
+    args.takes_rank = o.one_rank = args.options.rank >= 0;
+    if (!o.one_rank)
         args.options.rank = 0;
     if (code >= 0)
         return code;
     if (n_files != 1)
         return cli_usage(c, "a program or a plan is needed");
-    code =
-        cli_check_overwrite(c, "-o", out, files[0], "the file that it reads");
-    if (code < 0)
-        code = cli_check_overwrite(c, "-o", out, args.target,
-                                   "the target's description");
-    if (code < 0)
-        code = cli_report_paths(c, pages, files[0], args.target, out);
+    code = check_outputs(c, &o, files[0], args.target);
     if (code >= 0)
         return code;
-    int reports = pages->html || pages->trace;
-    int code_too = w.dump_after && !strcmp(w.dump_after, "jit");
-    if (w.dump_after && strcmp(w.dump_after, "all") != 0 && !code_too &&
-        dv_pass_find(w.dump_after) < 0)
-        return no_pass(c, w.dump_after);
-    if (json && (w.dump_after || why))
-        return cli_usage(c, "--%s prints text, --json does not",
-                         w.dump_after ? "dump-after" : "explain");
     // Make the plan that `divvy run` would make with the same number of
     // processes.
     if (cli_ranks > 1 && !args.options.team && !args.options.grid) {
@@ -468,30 +502,18 @@ int cli_plan(const cli_command *c, int argc, char **argv)
         args.team_of_ranks = 1;
     }
     args.options.after_pass = after_pass;
-    args.options.user = &w;
+    args.options.user = &o.w;
     dv_diag *diag = dv_diag_create();
     static cli_loaded l;
     code = cli_load(c, files[0], &args, &l, diag);
     if (code < 0) {
         cli_warnings(diag);
-        code = 0;
-        if (code_too)
-            code = dump_code(plan_of_rank(l.plan), diag);
-        else if (w.dump_after && !w.dumped && strcmp(w.dump_after, "all") != 0)
-            code = not_run(&w, diag);
-        else if (w.dump_after ? out != NULL : !reports || out || json || why)
-            code = cli_put(
-                why    ? explain(l.plan)
-                : json ? dv_plan_json(l.plan)
-                       : text_of(l.plan, !args.options.stop_after, one_rank),
-                out, diag);
+        code = put_plan(&o, l.plan, !args.options.stop_after, diag);
         if (code == 0)
             code = cli_report_write(pages, &l, NULL, NULL, diag);
-        cli_unload(&l);
-    } else {
-        cli_unload(&l);
     }
-    dv_text_free(&w.ran);
+    cli_unload(&l);
+    dv_text_free(&o.w.ran);
     dv_diag_destroy(diag);
     return code;
 }

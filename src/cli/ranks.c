@@ -40,7 +40,7 @@ dv_status cli_mpi_begin(dv_diag *diag)
                             : dv_fail(diag, outcome, DV_NOWHERE, "%s", why);
 }
 
-void cli_mpi_end(void)
+static void mpi_end(void)
 {
     if (owned)
         dv_mpi_end();
@@ -199,7 +199,7 @@ int cli_ranks_compare(const cli_command *c, const cli_option *options,
     }
     if (c->team || code >= 0)
         return code;
-    cli_mpi_end();
+    mpi_end();
     if (!cli_rank)
         fprintf(stderr,
                 "divvy %s: note: rank 0 of %" PRId64 " does this alone; run "
@@ -217,6 +217,6 @@ int cli_ranks_end(int code)
         code = other >= 0 ? other : code;
         free(f);
     }
-    cli_mpi_end();
+    mpi_end();
     return code;
 }

@@ -606,6 +606,33 @@ static int find_executor(const cli_command *c, const char *from,
                                   from, name);
 }
 
+// Loads, plans and runs a file, and frees the job. Returns the exit code.
+static int run_file(cli_job *j, const char *file, cli_plan_args *args)
+{
+    j->diag = dv_diag_create();
+    int code = cli_ranks ? cli_team_run(j, file, args)
+                         : cli_load(j->c, file, args, &j->l, j->diag);
+    if (code < 0) {
+        cli_warnings(j->diag);
+        code = work(j);
+    }
+    for (int i = 0; j->p && i < j->p->n_tensors; i++) {
+        const dv_tensor *t = &j->p->tensors[i];
+        if (j->before && !t->file && j->before[i] != cli_weight(&j->l, t->name))
+            dv_release(j->before[i]);
+        dv_release(j->after ? j->after[i] : NULL);
+        dv_constant_close(j->files ? j->files[i] : NULL);
+    }
+    free(j->files);
+    free(j->before);
+    free(j->after);
+    dv_exec_destroy(j->exec);
+    dv_arena_free(&j->arena);
+    cli_unload(&j->l);
+    dv_diag_destroy(j->diag);
+    return code;
+}
+
 int cli_run(const cli_command *c, int argc, char **argv)
 {
     static cli_plan_args args;
@@ -667,28 +694,5 @@ int cli_run(const cli_command *c, int argc, char **argv)
         code = cli_report_paths(c, pages, files[0], args.target, j.checkpoint);
     if (code >= 0)
         return code;
-    j.diag = dv_diag_create();
-    if (cli_ranks)
-        code = cli_team_run(&j, files[0], &args);
-    else
-        code = cli_load(c, files[0], &args, &j.l, j.diag);
-    if (code < 0) {
-        cli_warnings(j.diag);
-        code = work(&j);
-    }
-    for (int i = 0; j.p && i < j.p->n_tensors; i++) {
-        const dv_tensor *t = &j.p->tensors[i];
-        if (j.before && !t->file && j.before[i] != cli_weight(&j.l, t->name))
-            dv_release(j.before[i]);
-        dv_release(j.after ? j.after[i] : NULL);
-        dv_constant_close(j.files ? j.files[i] : NULL);
-    }
-    free(j.files);
-    free(j.before);
-    free(j.after);
-    dv_exec_destroy(j.exec);
-    dv_arena_free(&j.arena);
-    cli_unload(&j.l);
-    dv_diag_destroy(j.diag);
-    return code;
+    return run_file(&j, files[0], &args);
 }

@@ -2,7 +2,6 @@
 // properties that describe a target.
 #include "cli/cli.h"
 #include "target/target.h"
-#include <stdio.h>
 
 static char *listing(int json)
 {

@@ -23,8 +23,8 @@ typedef struct input {
     dv_box box;     // what this rank reads
     dv_exchange *e; // NULL: every rank has what it reads
     dv_transfer *f;
-    // Memory for the elements of `box` that the rank does not own, and for
-    // those of edges. It is not touched elsewhere. NULL data: not needed.
+    // Memory of the size of `box`. Only elements that the rank does not own, or
+    // that are read for the edges, are written to it. NULL data: not needed.
     dv_mem copies;
 } input;
 
@@ -209,19 +209,11 @@ static dv_box find_core(const job *j)
     return core;
 }
 
-static char *address(const dv_mem *m, const dv_box *b)
-{
-    char *p = m->data;
-    for (int d = 0; d < b->n_dims; d++)
-        p += (b->dim[d].off - m->box.dim[d].off) * m->stride[d];
-    return p;
-}
-
 // Computes a box of the result, from the copies of what was received, or from
 // the operands' own memory.
 static dv_status compute(job *j, const dv_box *box, int copies, dv_diag *diag)
 {
-    dv_function_array to = {.data = address(&j->out, box)};
+    dv_function_array to = {.data = dv_mem_at(&j->out, box)};
     dv_function_array from[DV_FUNCTION_OPERANDS];
     int n = box->n_dims;
     if (dv_box_empty(box))
@@ -237,7 +229,7 @@ static dv_status compute(job *j, const dv_box *box, int copies, dv_diag *diag)
             dv_box mine = dv_box_inner(&b, &in->a->own);
             dv_mem_copy(m, &in->a->mem, &mine, bytes);
         }
-        from[k] = (dv_function_array){.data = address(m, &b)};
+        from[k] = (dv_function_array){.data = dv_mem_at(m, &b)};
         for (int i = 0; i < b.n_dims; i++)
             if (follows(in, &j->to->dist, i))
                 from[k].stride[i + in->skip] = m->stride[i] / bytes;

@@ -11,7 +11,6 @@
 #include "base/plural.h"
 #include "darray/darray.h"
 #include <inttypes.h>
-#include <string.h>
 
 static dv_status check_box(const dv_darray *a, const dv_box *b, dv_diag *diag)
 {

@@ -86,6 +86,8 @@ typedef struct dv_mem {
 
 // Describes `data` as a dense row-major array of the elements of `box`.
 dv_mem dv_mem_rows(void *data, const dv_box *box, int64_t elem_bytes);
+// Returns the address of the first element of box b, which lies in the memory.
+char *dv_mem_at(const dv_mem *m, const dv_box *b);
 // Copies `box`, which must lie inside the boxes of both memories.
 void dv_mem_copy(const dv_mem *to, const dv_mem *from, const dv_box *box,
                  int64_t elem_bytes);

@@ -1,6 +1,5 @@
 // Fills arrays with values computed from the global index. Every rank fills its
 // own box, and the bits do not depend on the number of ranks.
-#include "base/math.h"
 #include "dist/value.h"
 #include "darray/darray.h"
 #include <inttypes.h>

@@ -1,7 +1,6 @@
 // Copies boxes between memories and sends them as messages. All pieces for one
 // rank travel in one message, back to back; sender and receiver list them in
 // the same order.
-#include "base/math.h"
 #include "darray/darray.h"
 #include <string.h>
 
@@ -16,7 +15,7 @@ dv_mem dv_mem_rows(void *data, const dv_box *box, int64_t elem_bytes)
     return m;
 }
 
-static char *at(const dv_mem *m, const dv_box *b)
+char *dv_mem_at(const dv_mem *m, const dv_box *b)
 {
     char *p = m->data;
     for (int d = 0; d < b->n_dims; d++)
@@ -67,8 +66,8 @@ void dv_mem_copy(const dv_mem *to, const dv_mem *from, const dv_box *box,
     int64_t done[DV_MAX_DIMS] = {0};
     if (dv_box_empty(box))
         return;
-    char *t = at(to, box);
-    const char *f = at(from, box);
+    char *t = dv_mem_at(to, box);
+    const char *f = dv_mem_at(from, box);
     if (box->n_dims == 0) {
         memcpy(t, f, (size_t)elem_bytes);
         return;

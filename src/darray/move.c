@@ -1,10 +1,8 @@
 // Moves elements between ranks: copies, redistributions, gathers and scatters
 // of whole arrays and of boxes, and halo exchanges.
-#include "base/math.h"
 #include "base/plural.h"
 #include "darray/darray.h"
 #include <inttypes.h>
-#include <string.h>
 
 // Performs one exchange: packs from `from`, sends and receives, unpacks into
 // `to`.

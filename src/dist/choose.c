@@ -11,7 +11,6 @@
 // alternative is taken.
 #include "base/math.h"
 #include "dist/dist.h"
-#include <string.h>
 
 struct dv_dim_classes {
     int32_t *first; // offset of each tensor's dims in the arrays below

@@ -258,10 +258,9 @@ dv_status dv_team_choose(dv_plan_team *t, const dv_dim_classes *a,
 // that the rank with the largest part owns.
 double dv_team_weight(const dv_plan_team *t, const dv_dim_classes *a,
                       const dv_program *p);
-// Estimate the bytes that all ranks receive for one op and for the program,
-// from a few sampled ranks.
+// Estimates the bytes that all ranks receive for one op, from a few sampled
+// ranks.
 double dv_op_cost(const dv_plan_team *t, const dv_program *p, int32_t op);
-double dv_team_cost(const dv_plan_team *t, const dv_program *p);
 // Chooses the grid of `size` ranks with the least communication.
 dv_status dv_team_grid(dv_plan_team *t, const dv_dim_classes *a,
                        const dv_program *p, int64_t size, dv_diag *diag);

@@ -1,6 +1,5 @@
 // Chooses the grid of ranks: the one with the fewest bytes to move among the
 // grids that balance the work.
-#include "base/math.h"
 #include "dist/dist.h"
 #include <inttypes.h>
 #include <math.h>
@@ -92,7 +91,7 @@ double dv_op_cost(const dv_plan_team *t, const dv_program *p, int32_t op)
     return sum;
 }
 
-double dv_team_cost(const dv_plan_team *t, const dv_program *p)
+static double team_cost(const dv_plan_team *t, const dv_program *p)
 {
     double sum = 0;
     for (int32_t i = 0; i < p->n_ops; i++) {
@@ -128,7 +127,7 @@ static dv_status try_grid(search *s)
     if (st == DV_OK && s->weigh) {
         s->least_weight = fmin(s->least_weight, weight);
     } else if (st == DV_OK && weight <= 1.5 * s->least_weight) {
-        double cost = dv_team_cost(s->t, s->p);
+        double cost = team_cost(s->t, s->p);
         if (!s->found || cost < s->best_cost ||
             (cost == s->best_cost && weight < s->best_weight)) {
             s->found = 1;

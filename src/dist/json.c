@@ -1,5 +1,4 @@
 // Prints the dist section of a plan as JSON.
-#include "base/math.h"
 #include "dist/dist.h"
 #include <inttypes.h>
 

@@ -1,5 +1,4 @@
 // The public API of box lists, and constructors of common distributions.
-#include "base/math.h"
 #include "base/plural.h"
 #include "dist/dist.h"
 #include <inttypes.h>

@@ -11,7 +11,6 @@
 //           to 0: [0..256, 256..257]
 //       }
 //   }
-#include "base/hash.h"
 #include "base/math.h"
 #include "base/plural.h"
 #include "dist/dist.h"

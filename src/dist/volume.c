@@ -1,6 +1,5 @@
 // Computes data volumes: the best relabelling of ranks and the communication
 // lower bound of a matrix product.
-#include "base/math.h"
 #include "dist/dist.h"
 #include <inttypes.h>
 #include <math.h>

@@ -150,7 +150,6 @@ static dv_status keep(dv_plan *plan, int32_t i, const dv_divide_space *s,
     dv_division *x = &plan->divisions[i];
     x->cost_us = d->cost_us;
     x->candidates = d->candidates;
-    x->claimed = d->claimed;
     x->forced = DV_NEW(&plan->arena, int64_t, s->n_vars);
     x->spans_bytes = DV_NEW(&plan->arena, int64_t, s->n_tensors);
     x->whole_bytes = DV_NEW(&plan->arena, int64_t, s->n_tensors);

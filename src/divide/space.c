@@ -2,7 +2,6 @@
 // (bytes between the first and last one that a core accesses).
 #include "divide/divide.h"
 #include "base/math.h"
-#include <math.h>
 
 static void block(dv_divide_space *s, uint32_t vars, const char *why)
 {

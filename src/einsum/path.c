@@ -9,7 +9,6 @@
 #include "einsum/einsum.h"
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 typedef struct work {
     const dv_formula *f;

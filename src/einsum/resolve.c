@@ -9,7 +9,6 @@
 #include "base/plural.h"
 #include "einsum/einsum.h"
 #include <inttypes.h>
-#include <stdio.h>
 
 typedef struct work {
     dv_formula *f;

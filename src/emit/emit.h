@@ -270,9 +270,6 @@ dv_status dv_emit_metal(emitter *e);
 // reason why it has no kernels (metal_match.c).
 dv_status dv_emit_match(const emitter *e, emit_kernel *k);
 int dv_expr_has_reduce(const dv_expr *e);
-// Returns the number of tile registers needed to compute e, in addition to
-// register 0, which holds the sum.
-int dv_emit_registers(const dv_expr *e);
 // Returns the first function of an expression that the device lacks, or NULL.
 const char *dv_emit_device_lacks(const dv_expr *e);
 // Emits the calls that compute an expression (metal_expr.c). The sum is in

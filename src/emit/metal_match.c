@@ -13,7 +13,6 @@
 #include "base/math.h"
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #define NO(...) return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE, __VA_ARGS__)
 
@@ -48,7 +47,9 @@ static int in_sum(const dv_op *op, int32_t read)
 // Counts one register for each argument that does not contain the reduction
 // (whose result is in register 0), because it keeps its register while the
 // following arguments are computed.
-int dv_emit_registers(const dv_expr *e)
+// Returns the number of tile registers needed to compute e, in addition to
+// register 0, which holds the sum.
+static int registers_of(const dv_expr *e)
 {
     int most = 1, held = 0;
     if (e->kind == DV_EXPR_REDUCE)
@@ -56,7 +57,7 @@ int dv_emit_registers(const dv_expr *e)
     if (e->kind != DV_EXPR_APPLY)
         return 1;
     for (int i = 0; i < e->n_args; i++) {
-        int n = dv_emit_registers(e->arg[i]);
+        int n = registers_of(e->arg[i]);
         int sum = dv_expr_has_reduce(e->arg[i]);
         most = n + (sum ? 0 : held) > most ? n + (sum ? 0 : held) : most;
         held += !sum;
@@ -352,9 +353,9 @@ static dv_status match_op(const emitter *e, emit_kernel *k)
     for (int32_t r = 0; r < op->n_reads; r++)
         if (reads(op->body, r))
             DV_TRY(lay_out(e, k, k->out, r, 1));
-    int regs = dv_emit_registers(op->body) + (k->reduce != NULL);
+    int regs = registers_of(op->body) + (k->reduce != NULL);
     if (k->reduce && !product) {
-        int in = 1 + dv_emit_registers(k->reduce->arg[0]);
+        int in = 1 + registers_of(k->reduce->arg[0]);
         regs = in > regs ? in : regs;
     }
     find_edges(e, k);

@@ -2,7 +2,6 @@
 #include "emit/superdsc.h"
 #include "base/json.h"
 #include "base/math.h"
-#include "layout/layout.h"
 #include "plan/stride_splits.h"
 #include <inttypes.h>
 #include <math.h>

@@ -14,7 +14,6 @@
 #include "emit/emit.h"
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #define P(...) dv_put(&e->out, __VA_ARGS__)
 

@@ -835,7 +835,7 @@ void dv_rows_describe(const dv_rows *r, int32_t op, dv_op_schedule *out)
 // outer ones or, if `point` is NULL, numbered through all points.
 typedef struct stretch {
     void *const *data;
-    const int64_t *point; // values of the outer row variables, or NULL
+    const int64_t *point; // values of all other row variables, or NULL
     int64_t begin, end;
 } stretch;
 

@@ -57,15 +57,6 @@ dv_status dv_exec_fill(const dv_exec *x, int i, uint64_t seed, void *data)
     return DV_OK;
 }
 
-static void put_shape(dv_text *out, dv_dtype dtype, int n_dims,
-                      const int64_t *shape)
-{
-    dv_put(out, "%s[", dv_dtype_get(dtype)->name);
-    for (int d = 0; d < n_dims; d++)
-        dv_put(out, "%s%" PRId64, d ? ", " : "", shape[d]);
-    dv_put(out, "]");
-}
-
 static dv_status check_shape(const dv_tensor *t, const dv_operand *o,
                              dv_diag *diag)
 {
@@ -75,8 +66,8 @@ static dv_status check_shape(const dv_tensor *t, const dv_operand *o,
     if (o->dtype == t->dtype && same)
         return DV_OK;
     dv_text wants = {0}, has = {0};
-    put_shape(&wants, t->dtype, t->n_dims, t->shape);
-    put_shape(&has, o->dtype, o->n_dims, o->shape);
+    dv_put_type(&wants, t->dtype, t->n_dims, t->shape);
+    dv_put_type(&has, o->dtype, o->n_dims, o->shape);
     dv_status st = dv_fail(diag, same ? DV_E_DTYPE : DV_E_SHAPE, DV_NOWHERE,
                            "%s is %s, the operand is %s", t->name,
                            wants.at ? wants.at : "?", has.at ? has.at : "?");

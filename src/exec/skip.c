@@ -116,8 +116,9 @@ static int compares(const dv_expr *e, int32_t a, int32_t b, int64_t *from,
 static int is_row_of(const finder *f, const dv_expr *e, const dv_op *o,
                      dv_reducer reducer, const dv_expr *of, const dv_skip *s);
 
-// Returns 0 or an infinity times a number that is neither in any type, f16 too;
-// other products are not known.
+// Returns the product if it is known exactly in every type: one factor is 0 or
+// an infinity, and the other one is neither of these, not even when rounded to
+// f16. Other products are not known.
 static value product(double a, double b)
 {
     double factor = isinf(a) || a == 0 ? b : a;

@@ -318,14 +318,6 @@ static int has_image(const dv_stage *s, const dv_program *p, int32_t read)
     return a->n_dims >= 2;
 }
 
-static int has_index(const dv_expr *e)
-{
-    int has = e->kind == DV_EXPR_INDEX;
-    for (int i = 0; i < e->n_args && !has; i++)
-        has = has_index(e->arg[i]);
-    return has;
-}
-
 // Finds where in the copy of a read each point of the window begins. Points are
 // numbered with the last variable fastest.
 static int find_points(dv_stage *s, const dv_stage_copy *c, int32_t read,
@@ -368,7 +360,7 @@ int dv_stage_create_images(dv_stage **out, const dv_program *p,
 {
     *out = NULL;
     const dv_op *op = k->op;
-    if (!can_stage(op) || !dv_op_window(p, op) || has_index(op->body))
+    if (!can_stage(op) || !dv_op_window(p, op) || dv_expr_has_index(op->body))
         return 1;
     dv_stage *s = DV_NEW(arena, dv_stage, 1), *made = NULL;
     if (!s || !(s->points = DV_NEW(arena, const int64_t *, op->n_reads)) ||

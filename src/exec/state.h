@@ -271,8 +271,6 @@ void dv_exec_unprepare(dv_exec *x);
 // all).
 dv_status dv_exec_pack(dv_exec *x, dv_diag *diag);
 void dv_exec_unpack(dv_exec *x, int32_t tensor);
-// Returns the number of cores that the work of the plan is assigned to.
-int64_t dv_exec_most_cores(const dv_plan *plan);
 // Returns the bytes of the interpreter's operands, per thread.
 int64_t dv_exec_strips_bytes(const dv_exec *x);
 // Operands are inputs, constants and outputs, numbered in the order of tensors.

@@ -1,6 +1,5 @@
 // Sets of cores of a machine's grid: lists the usable cores in order, and
 // covers sets of cores with the rectangles that a kernel launch takes.
-#include "base/math.h"
 #include "grid/grid.h"
 #include <string.h>
 

@@ -278,8 +278,6 @@ typedef enum dv_grid_args {
 // Writes the names of the common kernel arguments and of those of this kind;
 // returns their number.
 int dv_grid_arg_names(const char **names, dv_grid_args kind);
-dv_status dv_grid_rectangles(dv_grid *g, dv_diag *diag);
-dv_status dv_grid_shards(dv_grid *g, dv_diag *diag);
 // Returns whether holes in the core grid leave cores unused under policy rect,
 // which multicasts panels and therefore needs a rectangle of cores without
 // holes.

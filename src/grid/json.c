@@ -5,7 +5,6 @@
 #include "base/plural.h"
 #include "grid/grid.h"
 #include <inttypes.h>
-#include <string.h>
 
 enum { MAX_SEQUENCE = 4096, MAX_LISTED = 64 };
 

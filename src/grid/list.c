@@ -7,7 +7,6 @@
 // A tile is row * columns + column. A text may have lists for several sizes;
 // groups whose result has another size get another order. Comments go from # to
 // the end of the line.
-#include "base/math.h"
 #include "grid/grid.h"
 #include <inttypes.h>
 #include <string.h>

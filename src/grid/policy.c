@@ -243,7 +243,7 @@ int dv_grid_limited_by_holes(const dv_grid *g)
            g->n_cores < dv_min_i64(wide * tall, g->set.n);
 }
 
-dv_status dv_grid_rectangles(dv_grid *g, dv_diag *diag)
+static dv_status give_rectangles(dv_grid *g, dv_diag *diag)
 {
     dv_grid_rect r;
     DV_TRY(rect_cores(g, &r, diag));
@@ -272,7 +272,7 @@ dv_status dv_grid_rectangles(dv_grid *g, dv_diag *diag)
     return size_block(g, g->cores[0].m1, g->cores[0].n1, diag);
 }
 
-dv_status dv_grid_shards(dv_grid *g, dv_diag *diag)
+static dv_status give_shards(dv_grid *g, dv_diag *diag)
 {
     int64_t n = g->n_tiles ? g->gy * g->gx : 0;
     dv_xy *xy = DV_NEW(&g->arena, dv_xy, n ? n : 1);
@@ -427,10 +427,10 @@ dv_status dv_grid_assign(dv_grid *g, dv_diag *diag)
     if (g->policy_auto)
         choose_policy(g);
     if (g->local_shard)
-        return dv_grid_shards(g, diag);
+        return give_shards(g, diag);
     switch (g->policy) {
     case DV_POLICY_RECT:
-        return dv_grid_rectangles(g, diag);
+        return give_rectangles(g, diag);
     case DV_POLICY_STREAMK:
     case DV_POLICY_STREAMK1:
     case DV_POLICY_STREAMK2:

@@ -11,7 +11,6 @@
 // other cores.
 #include "grid/shards.h"
 #include "base/math.h"
-#include "plan/tiles.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -67,8 +66,10 @@ static int noted_by(dv_noted_shards *out, const dv_plan *plan,
     return 1;
 }
 
-void dv_noted_core(const dv_noted_shards *s, int64_t sy, int64_t sx, int64_t *x,
-                   int64_t *y)
+// Finds the column *x and the row *y of the core that has the shard in row sy
+// and column sx.
+static void core_of_shard(const dv_noted_shards *s, int64_t sy, int64_t sx,
+                          int64_t *x, int64_t *y)
 {
     const int64_t at[2] = {sy, sx};
     int64_t i[2];
@@ -82,8 +83,8 @@ static int same_shards(const dv_noted_shards *a, const dv_noted_shards *b)
     int same = a->grid[0] == b->grid[0] && a->grid[1] == b->grid[1];
     for (int64_t i = 0; same && i < a->grid[0] * a->grid[1]; i++) {
         int64_t p[4], sy = i / a->grid[1], sx = i % a->grid[1];
-        dv_noted_core(a, sy, sx, &p[0], &p[1]);
-        dv_noted_core(b, sy, sx, &p[2], &p[3]);
+        core_of_shard(a, sy, sx, &p[0], &p[1]);
+        core_of_shard(b, sy, sx, &p[2], &p[3]);
         same = p[0] == p[2] && p[1] == p[3];
     }
     return same;
@@ -141,7 +142,7 @@ dv_status dv_grid_place_noted(dv_plan *plan, dv_group_grid *g,
         dv_tile_range *r = &g->ranges[g->n_ranges];
         *r = (dv_tile_range){
             .k1 = g->kt, .sy = g->n_ranges / g->gx, .sx = g->n_ranges % g->gx};
-        dv_noted_core(s, r->sy, r->sx, &r->x, &r->y);
+        core_of_shard(s, r->sy, r->sx, &r->x, &r->y);
     }
     return DV_OK;
 }

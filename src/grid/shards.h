@@ -20,10 +20,6 @@ typedef struct dv_noted_shards {
 // other.
 dv_status dv_grid_noted(dv_noted_shards *out, const dv_plan *plan,
                         const dv_group_grid *g, dv_diag *diag);
-// Finds the column *x and the row *y of the core that has the shard in row sy
-// and column sx.
-void dv_noted_core(const dv_noted_shards *s, int64_t sy, int64_t sx, int64_t *x,
-                   int64_t *y);
 // Gives each core the tiles of the result that belong to its shard.
 dv_status dv_grid_place_noted(dv_plan *plan, dv_group_grid *g,
                               const dv_noted_shards *s, dv_diag *diag);

@@ -189,13 +189,16 @@ const char *dv_lex_show(const dv_lexer *lx, char buf[48])
     return buf;
 }
 
-dv_status dv_lex_expect(dv_lexer *lx, int32_t kind, const char *what)
+dv_status dv_lex_expected(const dv_lexer *lx, const char *what)
 {
     char buf[48];
-    if (lx->tok.kind != kind)
-        return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
-                       "expected %s, found %s", what, dv_lex_show(lx, buf));
-    return dv_lex(lx);
+    return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                   "expected %s, found %s", what, dv_lex_show(lx, buf));
+}
+
+dv_status dv_lex_expect(dv_lexer *lx, int32_t kind, const char *what)
+{
+    return lx->tok.kind == kind ? dv_lex(lx) : dv_lex_expected(lx, what);
 }
 
 int dv_lex_is(const dv_lexer *lx, const char *word)

@@ -50,6 +50,8 @@ dv_status dv_lex(dv_lexer *lx);
 dv_token dv_lex_peek(const dv_lexer *lx);
 // Returns whether only white space precedes offset `off` on its line.
 int dv_lex_begins_line(const dv_lexer *lx, uint32_t off);
+// Fails with the message that `what` was expected and what stands there.
+dv_status dv_lex_expected(const dv_lexer *lx, const char *what);
 // Consumes a token of this kind, or fails with a message that `what` was
 // expected.
 dv_status dv_lex_expect(dv_lexer *lx, int32_t kind, const char *what);

@@ -28,7 +28,6 @@
 #include "base/plural.h"
 #include "base/suggest.h"
 #include "lang/lexer.h"
-#include <stdio.h>
 #include <string.h>
 
 typedef struct parser {
@@ -62,13 +61,6 @@ static dv_str text_of(const parser *p)
     return (dv_str){p->lx->src->text + p->lx->tok.off, p->lx->tok.len};
 }
 
-static dv_status unexpected(const parser *p, const char *what)
-{
-    char buf[48];
-    return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
-                   "expected %s, found %s", what, dv_lex_show(p->lx, buf));
-}
-
 static int at(const parser *p, int32_t kind)
 {
     return p->lx->tok.kind == kind;
@@ -77,7 +69,7 @@ static int at(const parser *p, int32_t kind)
 static dv_status name(parser *p, dv_str *out, const char *what)
 {
     if (!at(p, DV_TOK_NAME))
-        return unexpected(p, what);
+        return dv_lex_expected(p->lx, what);
     *out = text_of(p);
     return dv_lex(p->lx);
 }
@@ -303,7 +295,7 @@ static dv_status word(parser *p, dv_node **out)
     // A statement keyword followed by a name begins the next statement, so an
     // operand is missing here.
     if (next == DV_TOK_NAME && starts_statement(s))
-        return unexpected(p, "a value");
+        return dv_lex_expected(p->lx, "a value");
     if (next == '[' && reducer >= 0)
         return reduce(p, out, reducer);
     if (next == '[') {
@@ -351,9 +343,9 @@ static dv_status parse_factor(parser *p, dv_node **out)
         DV_TRY(dv_lex_expect(p->lx, ')', "')'"));
     } else {
         int power = t->kind == '*' && off && p->lx->src->text[off - 1] == '*';
-        return unexpected(p, power ? "a value (x to the power of y is "
-                                     "pow(x, y))"
-                                   : "a value");
+        return dv_lex_expected(p->lx, power ? "a value (x to the power of y is "
+                                              "pow(x, y))"
+                                            : "a value");
     }
     p->nesting--;
     return DV_OK;
@@ -401,8 +393,8 @@ static dv_status dtype(parser *p, int8_t *out)
     dv_str s = text_of(p);
     int t = at(p, DV_TOK_NAME) ? dv_dtype_find(s.at, s.len) : -1;
     if (t < 0)
-        return unexpected(p, "a type (f64 f32 f16 bf16 i64 i32 i16 i8 "
-                             "u64 u32 u16 u8 bool)");
+        return dv_lex_expected(p->lx, "a type (f64 f32 f16 bf16 i64 i32 i16 i8 "
+                                      "u64 u32 u16 u8 bool)");
     *out = (int8_t)t;
     return dv_lex(p->lx);
 }
@@ -433,7 +425,8 @@ static dv_status place(parser *p, dv_stmt *s)
         return dv_lex(p->lx);
     }
     if (!dv_lex_is(p->lx, "split"))
-        return unexpected(p, "'split(…)', 'replicate', 'dram(…)' or 'l1(…)'");
+        return dv_lex_expected(p->lx,
+                               "'split(…)', 'replicate', 'dram(…)' or 'l1(…)'");
     pl->kind = DV_PLACE_SPLIT;
     DV_TRY(dv_lex(p->lx));
     DV_TRY(dv_lex_expect(p->lx, '(', "'('"));
@@ -441,7 +434,7 @@ static dv_status place(parser *p, dv_stmt *s)
         if (pl->n_dims > 0)
             DV_TRY(dv_lex(p->lx)); // consumes ','
         if (!at(p, DV_TOK_INT))
-            return unexpected(p, "the number of a dimension");
+            return dv_lex_expected(p->lx, "the number of a dimension");
         if (pl->n_dims == (int)(sizeof pl->dims / sizeof *pl->dims) ||
             p->lx->tok.i >= DV_MAX_DIMS)
             return dv_fail(p->lx->diag, DV_E_LIMIT, dv_lex_at(p->lx),
@@ -480,7 +473,7 @@ static dv_status file(parser *p, dv_stmt *s)
 {
     DV_TRY(dv_lex(p->lx)); // consumes '='
     if (!at(p, DV_TOK_STRING))
-        return unexpected(p, "the name of a file, as \"w.npy\"");
+        return dv_lex_expected(p->lx, "the name of a file, as \"w.npy\"");
     s->file = text_of(p);
     if (!s->file.len || memchr(s->file.at, 0, s->file.len))
         return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
@@ -517,7 +510,7 @@ static dv_status one_output(parser *p, dv_node **out,
         return DV_OK;
     DV_TRY(dv_lex(p->lx));
     return at_memory(p) ? memory(p, note)
-                        : unexpected(p, "'dram(…)' or 'l1(…)'");
+                        : dv_lex_expected(p->lx, "'dram(…)' or 'l1(…)'");
 }
 
 static dv_status output(parser *p, dv_stmt *s)
@@ -541,7 +534,7 @@ static dv_status range(parser *p, dv_for *f)
     f->off = p->lx->tok.off;
     DV_TRY(name(p, &f->name, "a variable"));
     if (!dv_lex_is(p->lx, "in"))
-        return unexpected(p, "'in'");
+        return dv_lex_expected(p->lx, "'in'");
     DV_TRY(dv_lex(p->lx));
     DV_TRY(parse_expr(p, &f->begin));
     DV_TRY(dv_lex_expect(p->lx, DV_TOK_RANGE, "'..'"));
@@ -581,7 +574,7 @@ static void note_misspelt_reducer(const parser *p)
 // its operand.
 static dv_status no_assignment(parser *p)
 {
-    dv_status st = unexpected(p, "'=' or '<-'");
+    dv_status st = dv_lex_expected(p->lx, "'=' or '<-'");
     const dv_source *src = p->lx->src;
     if (p->bare.len)
         dv_note(p->lx->diag, (dv_loc){src, (uint32_t)(p->bare.at - src->text)},
@@ -621,7 +614,7 @@ static dv_status assign(parser *p, dv_stmt *s)
 {
     s->off = p->lx->tok.off;
     if (!at(p, DV_TOK_NAME))
-        return unexpected(p, "a statement");
+        return dv_lex_expected(p->lx, "a statement");
     if (dv_lex_peek(p->lx).kind != '[')
         return no_statement(p);
     DV_TRY(access(p, &s->lhs));
@@ -659,7 +652,7 @@ static dv_status repeat(parser *p, dv_stmt *s, int64_t *n_stmts)
     DV_TRY(block(p, &body));
     p->nesting--;
     if (!at(p, '}')) {
-        dv_status st = unexpected(p, "a statement or '}'");
+        dv_status st = dv_lex_expected(p->lx, "a statement or '}'");
         dv_note(p->lx->diag, (dv_loc){p->lx->src, s->off},
                 "the repeat starts here");
         return st;
@@ -733,7 +726,7 @@ dv_status dv_parse(dv_ast *out, const dv_source *src, dv_arena *arena,
     *out = (dv_ast){0};
     DV_TRY(block(&p, out));
     if (!at(&p, DV_TOK_END))
-        return unexpected(&p, "a statement");
+        return dv_lex_expected(p.lx, "a statement");
     if (!out->first)
         return dv_fail(diag, DV_E_SYNTAX, (dv_loc){src, DV_FILE},
                        "the program is empty");
@@ -749,7 +742,7 @@ dv_status dv_parse_expr(dv_node *out, const dv_source *src, dv_arena *arena,
     parser p = {.lx = &lx, .arena = arena};
     DV_TRY(parse_expr(&p, &n));
     if (!at(&p, DV_TOK_END))
-        return unexpected(&p, "one number");
+        return dv_lex_expected(p.lx, "one number");
     *out = *n;
     return DV_OK;
 }

@@ -15,8 +15,6 @@
 // written. If only one state remains, its choices are final: states hold only
 // the tensors on which they may still differ.
 #include "layout/stick.h"
-#include "base/math.h"
-#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -139,7 +139,6 @@ int dv_coords_make(dv_coords *out, const dv_layout *l, const dv_op *op,
     item items[DV_MAX_VARS + 1];
     int n_items = items_of(op, a, t, items);
     int32_t n = 0;
-    out->n_dims = l->n_dims;
     for (int32_t d = 0; d < l->n_dims; d++) {
         out->first[d] = n;
         if (l->host[d] >= 0 && a->index[l->host[d]].via >= 0) {

@@ -2,7 +2,6 @@
 // positions of elements in them.
 #include "layout/layout.h"
 #include "base/math.h"
-#include <string.h>
 
 int64_t dv_device_bytes(const dv_target *t, dv_dtype dtype)
 {

@@ -79,7 +79,6 @@ enum { DV_MAX_TERMS = 96 };
 // coordinate d is the sum of terms first[d] up to first[d + 1] - 1. Variables
 // count from the beginning of their range.
 typedef struct dv_coords {
-    int32_t n_dims;
     int32_t first[DV_MAX_DEVICE_DIMS + 1];
     dv_layout_term terms[DV_MAX_TERMS];
 } dv_coords;

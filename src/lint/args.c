@@ -25,7 +25,11 @@ int lint_arg(const lint *l, int32_t core, const char *name, int64_t *out)
     return 0;
 }
 
-int lint_args_to_work(lint *l, int32_t core, lint_span spans[2], lint_box *box)
+// Computes the work that a core's kernel arguments describe: up to two spans
+// (ranges) of k steps (returns their number) or a rectangle of tiles (returns
+// -1). Returns -2 if the argument names are unknown.
+static int args_to_work(lint *l, int32_t core, lint_span spans[2],
+                        lint_box *box)
 {
     int64_t start, count, v[4];
     if (!lint_arg(l, core, "start_id", &start) ||
@@ -285,7 +289,7 @@ static void check_args(lint *l)
         char who[48];
         own_work own = next_work(l, i, &span_at, &box_at);
         check_number(l, i);
-        int n = lint_args_to_work(l, i, s, &b);
+        int n = args_to_work(l, i, s, &b);
         if (n == -2)
             continue;
         known++;

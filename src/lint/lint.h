@@ -144,10 +144,6 @@ typedef struct lint {
 // Reports one defect: its kind and a line of text.
 void lint_report(lint *l, const char *kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-// Computes the work that a core's kernel arguments describe: up to two spans
-// (ranges) of k steps (returns their number) or a rectangle of tiles (returns
-// -1). Returns -2 if the argument names are unknown.
-int lint_args_to_work(lint *l, int32_t core, lint_span spans[2], lint_box *box);
 // Read a JSON or CSV file into an empty lint (read.c, csv.c).
 dv_status lint_read(lint *l, const dv_source *src);
 dv_status lint_read_csv(lint *l, const dv_source *src);

@@ -17,7 +17,6 @@
 #include "lint/lint.h"
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const dv_jval *get(const dv_jval *v, const char *key)

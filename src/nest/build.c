@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { PACKABLE = 1 << DV_N_OPERANDS }; // one more than any mask of operands
 

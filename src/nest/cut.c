@@ -3,7 +3,6 @@
 // it ambiguous which loop belongs to which tile leaves the nest unchanged.
 #include "nest/cost.h"
 #include "base/math.h"
-#include <string.h>
 
 // Returns the size of parts of n elements that are as even as possible, at most
 // about `most` elements and a multiple of `unit`.

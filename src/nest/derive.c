@@ -16,7 +16,6 @@
 // derives it, for row-major tensors when a plan is made, and for the strides of
 // the memory at hand when its kernels are made.
 #include "nest/nest.h"
-#include "base/math.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>

@@ -355,9 +355,6 @@ dv_status dv_nest_check_order(const dv_nest *n, dv_diag *diag);
 
 // The functions below are in text.c: reading and printing nests.
 
-// Reads one nest, from the word `nest` to its closing brace. Only the syntax is
-// checked.
-dv_status dv_nest_read(dv_lexer *lx, dv_nest *out);
 // Reads a text that consists of one nest. The nest borrows the source.
 dv_status dv_nest_from(dv_nest *out, const dv_source *src, dv_diag *diag);
 // Prints a nest as text that reads back as the same nest.
@@ -370,7 +367,7 @@ void dv_nest_print(dv_text *out, const dv_nest *n);
 // keep that so, and may change the computed values only by the order of
 // additions.
 typedef struct dv_nest_pass {
-    const char *name, *about;
+    const char *name;
     int tiled; // the pass also accepts nests that are tiled or packed
     dv_status (*run)(dv_nest *n, const dv_nest_options *options, dv_diag *diag);
 } dv_nest_pass;

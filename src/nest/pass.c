@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const dv_nest_pass passes[] = {
-#define NEST_PASS(name, run, tiled, about) {#name, about, tiled, run},
+#define NEST_PASS(name, run, tiled, about) {#name, tiled, run},
 #include "nest/pass.def"
 #undef NEST_PASS
 };

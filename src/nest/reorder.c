@@ -1,5 +1,6 @@
 // The passes reorder and locality, which move dimensions. Both first move the
-// kernel's own dimensions to the end, in the order k2, m, n, k1.
+// kernel's own dimensions to the end, in the order k2, m, n, k1. In the
+// examples, n32(8192) is a dimension of type n, size 32 and stride 8192.
 //
 //   reorder   n32(8192) k8 m32 n5(262144) …  ->  n5 n32 k8 m32 …
 //             a step of n5 spans all of n32: next to each other, they can be

@@ -6,7 +6,6 @@
 #include "kernel/kernel.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 dv_sums_machine dv_sums_machine_of(const dv_target *t)
 {

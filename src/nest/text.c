@@ -16,13 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-static dv_status expected(dv_lexer *lx, const char *what)
-{
-    char buf[48];
-    return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
-                   "expected %s, found %s", what, dv_lex_show(lx, buf));
-}
-
 // Returns the index i below n for which name(i) is the word at the lexer's
 // position, or -1.
 static int which(const dv_lexer *lx, const char *(*name)(int), int n)
@@ -54,7 +47,7 @@ static dv_status read_stride(dv_lexer *lx, dv_nest_dim *d, int seen[])
     char buf[48];
     int o = which(lx, dv_nest_operand_name, DV_MAX_OPERANDS), minus;
     if (o < 0)
-        return expected(lx, "in0, in1, in2 or out");
+        return dv_lex_expected(lx, "in0, in1, in2 or out");
     if (seen[o]++)
         return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
                        "%s has a stride already, %" PRId64,
@@ -78,7 +71,7 @@ static dv_status read_pack(dv_lexer *lx, uint8_t *pack)
         *pack |= (uint8_t)(1 << o);
         DV_TRY(dv_lex(lx));
     }
-    return *pack ? DV_OK : expected(lx, "in0, in1 or out");
+    return *pack ? DV_OK : dv_lex_expected(lx, "in0, in1 or out");
 }
 
 // Reads a dimension, such as `m 32 of 1601 shared pack in0: in0 8192, out
@@ -108,7 +101,7 @@ static dv_status read_dim(dv_lexer *lx, dv_nest *n)
     }
     exec = which(lx, exec_name, 3);
     if (exec < 0)
-        return expected(lx, "shared, seq or prim");
+        return dv_lex_expected(lx, "shared, seq or prim");
     d->exec = (dv_nest_exec)exec;
     DV_TRY(dv_lex(lx));
     if (dv_lex_is(lx, "pack"))
@@ -120,8 +113,9 @@ static dv_status read_dim(dv_lexer *lx, dv_nest *n)
         DV_TRY(read_stride(lx, d, seen));
     } while (lx->tok.kind == ',');
     if (dv_lex_is(lx, "pack") && !dv_lex_begins_line(lx, lx->tok.off))
-        return expected(lx, "the end of the line: what a dimension packs "
-                            "stands before its ':'");
+        return dv_lex_expected(lx,
+                               "the end of the line: what a dimension packs "
+                               "stands before its ':'");
     return DV_OK;
 }
 
@@ -168,7 +162,7 @@ static dv_status read_value(dv_lexer *lx, double *value)
     else if (lx->tok.kind == DV_TOK_INT || lx->tok.kind == DV_TOK_FLOAT)
         *value = lx->tok.f;
     else
-        return expected(lx, "a number");
+        return dv_lex_expected(lx, "a number");
     if (minus && !isnan(*value)) // NaN is printed without a sign
         *value = -*value;
     return dv_lex(lx);
@@ -207,7 +201,7 @@ static dv_status read_look(dv_lexer *lx, dv_nest *n)
     DV_TRY(dv_lex(lx));
     int o = which(lx, dv_nest_operand_name, DV_N_OPERANDS);
     if (o < 0)
-        return expected(lx, "in0, in1 or out");
+        return dv_lex_expected(lx, "in0, in1 or out");
     n->look = (uint8_t)(1 + o);
     DV_TRY(dv_lex(lx));
     DV_TRY(dv_lex_word(lx, "by"));
@@ -233,8 +227,9 @@ static dv_status read_item(dv_lexer *lx, dv_nest *n)
     else if (dv_lex_is(lx, "laid"))
         n->laid = 1;
     else
-        return expected(lx, "a dimension (c, m, n, k), first, main, last, an "
-                            "operand, pack, look, laid, mean or '}'");
+        return dv_lex_expected(
+            lx, "a dimension (c, m, n, k), first, main, last, an "
+                "operand, pack, look, laid, mean or '}'");
     return dv_lex(lx);
 }
 
@@ -258,7 +253,9 @@ static dv_status read_items(dv_lexer *lx, dv_nest *n)
     return dv_lex(lx);
 }
 
-dv_status dv_nest_read(dv_lexer *lx, dv_nest *out)
+// Reads one nest, from the word `nest` to its closing brace. Only the syntax is
+// checked.
+static dv_status read_nest(dv_lexer *lx, dv_nest *out)
 {
     dv_nest n = {.src = lx->src, .off = lx->tok.off};
     DV_TRY(dv_lex_word(lx, "nest"));
@@ -282,7 +279,7 @@ dv_status dv_nest_from(dv_nest *out, const dv_source *src, dv_diag *diag)
     dv_lexer lx;
     dv_nest n;
     DV_TRY(dv_lexer_init(&lx, src, diag));
-    DV_TRY(dv_nest_read(&lx, &n));
+    DV_TRY(read_nest(&lx, &n));
     DV_TRY(dv_lex_expect(&lx, DV_TOK_END, "the end of the text"));
     *out = n;
     return DV_OK;

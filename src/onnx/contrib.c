@@ -3,7 +3,6 @@
 #include "base/plural.h"
 #include "onnx/import.h"
 #include <math.h>
-#include <string.h>
 
 // -- Products ----------------------------------------------------------------
 

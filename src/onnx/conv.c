@@ -37,9 +37,9 @@ static void same_pads(dv_on_window *w, int i, int64_t in, int lower)
     w->after[i] = total - w->before[i];
 }
 
-dv_status dv_on_window_read(dv_on *cx, const dv_onnx_node *n, int dims,
-                            const int64_t *in, const int64_t *kernel,
-                            dv_on_window *w)
+static dv_status read_attributes(dv_on *cx, const dv_onnx_node *n, int dims,
+                                 const int64_t *in, const int64_t *kernel,
+                                 dv_on_window *w)
 {
     int64_t pads[2 * DV_MAX_DIMS];
     const char *how = dv_on_string(n, "auto_pad", "NOTSET");
@@ -167,11 +167,36 @@ static dv_status split_groups(dv_on *cx, int64_t groups, dv_on_value **x,
     return DV_OK;
 }
 
+// Defines the result of a convolution, of m channels: term y over the axes
+// `ox`, which are the samples, the groups, the channels of a group, and the
+// window's.
+static dv_status define_conv(dv_on_loop *l, dv_on_value *out,
+                             const dv_on_conv *c, int64_t m, int *ox, dv_term y)
+{
+    int n = c->window.n;
+    // Dim 1 of the result runs over groups and the channels of a group; if
+    // there is one of either, it has a single variable.
+    if (c->groups == 1 || m == c->groups) {
+        ox[1] = m == c->groups ? ox[1] : ox[2];
+        for (int i = 2; i < 2 + n; i++)
+            ox[i] = ox[i + 1];
+        return dv_on_define(l, out, c->dtype, 0, 2 + n, ox, y);
+    }
+    int64_t dims[DV_MAX_DIMS] = {c->x->dims[0], m};
+    for (int i = 0; i < n; i++)
+        dims[2 + i] = c->window.out[i];
+    dv_on_value *made = dv_on_temp(l->cx, out->name);
+    if (!made)
+        return DV_E_NOMEM;
+    DV_TRY(dv_on_define(l, made, c->dtype, 0, 3 + n, ox, y));
+    return dv_on_reshape(l->cx, out, made, 2 + n, dims);
+}
+
 dv_status dv_on_conv_of(dv_on *cx, dv_on_value *out, const dv_on_conv *c)
 {
     dv_on_value *x = c->x, *w = c->w, *b = c->b;
     const dv_on_window win = c->window;
-    int64_t m = w->dims[0], dims[DV_MAX_DIMS];
+    int64_t m = w->dims[0];
     int axes[DV_MAX_DIMS], wx[DV_MAX_DIMS], ox[DV_MAX_DIMS], at = 0, n_ox = 0,
                                                              leaves;
     DV_TRY(split_groups(cx, c->groups, &x, &w, &b));
@@ -218,22 +243,7 @@ dv_status dv_on_conv_of(dv_on *cx, dv_on_value *out, const dv_on_conv *c)
     dv_term y = dv_on_reduce(&l, "sum", dv_on_2(cx, "*", p, q), n_sums, sums);
     if (b)
         y = dv_on_2(cx, "+", y, dv_on_read(&l, b, wx));
-    dims[0] = c->x->dims[0];
-    dims[1] = m;
-    for (int i = 0; i < win.n; i++)
-        dims[2 + i] = win.out[i];
-    // Dim 1 of the result is the pair of group and channel.
-    if (c->groups == 1 || m == c->groups) {
-        ox[1] = m == c->groups ? ox[1] : ox[2];
-        for (int i = 2; i < 2 + win.n; i++)
-            ox[i] = ox[i + 1];
-        return dv_on_define(&l, out, c->dtype, 0, 2 + win.n, ox, y);
-    }
-    dv_on_value *made = dv_on_temp(cx, out->name);
-    if (!made)
-        return DV_E_NOMEM;
-    DV_TRY(dv_on_define(&l, made, c->dtype, 0, 3 + win.n, ox, y));
-    return dv_on_reshape(cx, out, made, 2 + win.n, dims);
+    return define_conv(&l, out, c, m, ox, y);
 }
 
 dv_status dv_on_conv_read(dv_on *cx, const dv_onnx_node *n, dv_on_conv *c)
@@ -257,8 +267,8 @@ dv_status dv_on_conv_read(dv_on *cx, const dv_onnx_node *n, dv_on_conv *c)
                             (long long)w->dims[1]);
     if (c->b && (c->b->n_dims != 1 || c->b->dims[0] != w->dims[0]))
         return dv_on_refuse(cx, "the shape of its bias does not fit");
-    return dv_on_window_read(cx, n, x->n_dims - 2, x->dims + 2, w->dims + 2,
-                             &c->window);
+    return read_attributes(cx, n, x->n_dims - 2, x->dims + 2, w->dims + 2,
+                           &c->window);
 }
 
 dv_status dv_on_op_conv(dv_on *cx, const dv_onnx_node *n)
@@ -722,7 +732,7 @@ dv_status dv_on_pool(dv_on *cx, const dv_onnx_node *n)
                             "input %d dim%s",
                             len, DV_PLURAL(len, "entry", "entries"), x->n_dims,
                             DV_PLURAL(x->n_dims, "", "s"));
-    DV_TRY(dv_on_window_read(cx, n, len, x->dims + 2, kernel, &w));
+    DV_TRY(read_attributes(cx, n, len, x->dims + 2, kernel, &w));
     if (!strcmp(n->type, "MaxPool"))
         return max_pool(cx, n, out, x, &w);
     return n->type[0] == 'L' ? lp_pool(cx, n, out, x, &w)

@@ -21,9 +21,6 @@ typedef struct dv_on_conv {
     dv_dtype dtype; // of the result
 } dv_on_conv;
 
-dv_status dv_on_window_read(dv_on *cx, const dv_onnx_node *n, int dims,
-                            const int64_t *in, const int64_t *kernel,
-                            dv_on_window *w);
 // Reads the attributes of a convolution whose operands are set.
 dv_status dv_on_conv_read(dv_on *cx, const dv_onnx_node *n, dv_on_conv *c);
 dv_status dv_on_conv_of(dv_on *cx, dv_on_value *out, const dv_on_conv *c);

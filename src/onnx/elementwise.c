@@ -478,7 +478,7 @@ static dv_term sign(dv_on *cx, dv_dtype t, dv_term x)
                            dv_on_num(cx, t, -1), zero));
 }
 
-// select(x < limit, below, otherwise)
+// Returns the term that is `yes` where x < limit and `no` elsewhere.
 static dv_term below(dv_on *cx, dv_term x, double limit, dv_term yes,
                      dv_term no)
 {

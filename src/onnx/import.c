@@ -76,7 +76,8 @@ dv_on_value *dv_on_find(dv_on *cx, const char *name)
     return i < 0 ? NULL : cx->values[i];
 }
 
-dv_status dv_on_alias(dv_on *cx, const char *name, dv_on_value *v)
+// Gives a value a second name.
+static dv_status alias(dv_on *cx, const char *name, dv_on_value *v)
 {
     dv_on_value *made = dv_on_value_new(cx, name);
     if (!made)
@@ -365,7 +366,7 @@ static dv_status call(dv_on *cx, const dv_onnx_node *n,
     for (int32_t i = 0; i < f->n_inputs; i++) {
         dv_on_value *v = dv_on_in(cx, n, i);
         if (v)
-            DV_TRY(dv_on_alias(cx, in[i], v));
+            DV_TRY(alias(cx, in[i], v));
     }
     for (int32_t i = 0; i < f->body.n_nodes; i++) {
         dv_onnx_node made;
@@ -381,7 +382,7 @@ static dv_status call(dv_on *cx, const dv_onnx_node *n,
     for (int32_t i = 0; i < n->n_outputs && i < f->n_outputs; i++) {
         dv_on_value *v = dv_on_find(cx, out[i]);
         if (v && dv_on_has_out(n, i)) {
-            DV_TRY(dv_on_alias(cx, n->outputs[i], v));
+            DV_TRY(alias(cx, n->outputs[i], v));
             mark_output(cx, dv_on_find(cx, n->outputs[i]));
         }
     }
@@ -547,7 +548,7 @@ dv_status dv_on_subgraph(dv_on *cx, const dv_onnx_graph *g,
                                 g->outputs[i].name);
         if (!dv_on_has_out(n, i))
             continue;
-        DV_TRY(dv_on_alias(cx, n->outputs[i], v));
+        DV_TRY(alias(cx, n->outputs[i], v));
         mark_output(cx, dv_on_find(cx, n->outputs[i]));
     }
     return DV_OK;

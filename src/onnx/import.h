@@ -34,7 +34,6 @@ typedef struct dv_on_base {
     int64_t dims[DV_MAX_DIMS];
     const void *data; // elements, if they are known at import
     const char *hint; // name in the model, for its name in the program
-    int is_input;     // 1 if it is an input of the model
     int declared;     // 1 if it is an input of the model's program
     int scope;        // the last program made for constants that declares it
     int made_in;      // the program that computes it; 0: none
@@ -87,7 +86,6 @@ typedef struct dv_on {
     int32_t n_inputs, cap_inputs;
     struct dv_onnx_map *maps; // files of external data
     int32_t n_maps, cap_maps;
-    const dv_onnx_node *node; // the node that is being imported
     int32_t node_index;
     dv_table uses; // how often nodes and outputs of the model name a value
     int n_calls;   // number of calls of functions so far
@@ -128,8 +126,6 @@ dv_status dv_on_norm_axis(dv_on *cx, int64_t axis, int n_dims, int *out);
 // Imports the nodes of a graph inside the current one.
 dv_status dv_on_graph(dv_on *cx, const dv_onnx_graph *g);
 dv_on_value *dv_on_find(dv_on *cx, const char *name);
-// Gives a value a second name.
-dv_status dv_on_alias(dv_on *cx, const char *name, dv_on_value *v);
 // Imports a graph inside a node, whose outputs become those of the node.
 dv_status dv_on_subgraph(dv_on *cx, const dv_onnx_graph *g,
                          const dv_onnx_node *n);
@@ -215,7 +211,7 @@ typedef struct dv_on_axis {
 typedef struct dv_on_loop {
     dv_on *cx;
     dv_on_axis axes[DV_ON_AXES];
-    int n_axes, n_vars, started;
+    int n_axes, n_vars;
     int typed;   // 1 if the type of the result must be written
     int exact;   // 1 if the tensor of the result has the dims of size 1, too
     int inlines; // 1 if each operand is read once, and the result may wait
@@ -284,8 +280,6 @@ dv_status dv_on_product(dv_on *cx, dv_on_value *out, dv_on_value *a,
                         dv_on_value *b_zero);
 dv_status dv_on_softmax_of(dv_on *cx, dv_on_value *out, dv_on_value *x,
                            unsigned mask, int is_log);
-dv_status dv_on_arg_of(dv_on *cx, dv_on_value *out, dv_on_value *x, int axis,
-                       int is_max, int last, int keep_dims);
 // Quantises x to u8, with a scale and a zero point that fit its range
 // (quant.c).
 dv_status dv_on_quantize_by_range(dv_on *cx, dv_on_value *x, dv_on_value *y,

@@ -197,7 +197,6 @@ static dv_status add_input(dv_on *cx, const dv_onnx_info *info)
     // The contents of a tensor without elements are known.
     if (dv_on_count(v) == 0)
         v->base->data = v->data = "";
-    v->base->is_input = 1;
     v->base->name = dv_on_name(cx, info->name);
     return v->base->name ? DV_OK : DV_E_NOMEM;
 }

@@ -170,7 +170,6 @@ void dv_on_start(dv_on_loop *l)
 {
     for (int i = 0; i < l->n_axes; i++)
         name_axis(l, &l->axes[i]);
-    l->started = 1;
     if (l->n_vars > DV_MAX_VARS)
         fail(l, dv_on_refuse(l->cx,
                              "it needs %d loop%s, at most %d are "

@@ -327,9 +327,6 @@ static dv_status attr_field(reader *r, const dv_wire_field *f, dv_onnx_attr *a)
         return push_ints(r, f, &a->ints, &a->n_ints, &a->cap_ints);
     case 9:
         return push_string(r, f, &a->strings, &a->n_strings, &a->cap_strings);
-    case 20:
-        a->type = (int32_t)f->value;
-        return DV_OK;
     case 21:
         return string(r, f, &a->ref);
     default:

@@ -47,7 +47,6 @@ struct dv_onnx_graph;
 // An attribute. The lists are empty unless the file has them.
 typedef struct dv_onnx_attr {
     const char *name, *ref; // ref: attribute of the function around the node
-    int32_t type;
     float f;
     int64_t i;
     const char *s;

@@ -4,7 +4,6 @@
 #include "base/plural.h"
 #include "onnx/conv.h"
 #include <math.h>
-#include <string.h>
 
 static int is_unsigned(dv_dtype t)
 {

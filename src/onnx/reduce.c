@@ -616,8 +616,8 @@ dv_status dv_on_lp_norm(dv_on *cx, const dv_onnx_node *n)
 
 // -- Argmax, argmin ----------------------------------------------------------
 
-dv_status dv_on_arg_of(dv_on *cx, dv_on_value *out, dv_on_value *x, int axis,
-                       int is_max, int last, int keep_dims)
+static dv_status arg_of(dv_on *cx, dv_on_value *out, dv_on_value *x, int axis,
+                        int is_max, int last, int keep_dims)
 {
     dv_on_value *m;
     reduction r;
@@ -638,9 +638,9 @@ dv_status dv_on_arg(dv_on *cx, const dv_onnx_node *n)
     DV_TRY(dv_on_need(cx, n, 1));
     dv_on_value *x = dv_on_in(cx, n, 0), *out = dv_on_out(cx, n, 0);
     DV_TRY(dv_on_norm_axis(cx, dv_on_int(n, "axis", 0), x->n_dims, &axis));
-    return out ? dv_on_arg_of(cx, out, x, axis, !strcmp(n->type, "ArgMax"),
-                              dv_on_int(n, "select_last_index", 0) != 0,
-                              dv_on_int(n, "keepdims", 1) != 0)
+    return out ? arg_of(cx, out, x, axis, !strcmp(n->type, "ArgMax"),
+                        dv_on_int(n, "select_last_index", 0) != 0,
+                        dv_on_int(n, "keepdims", 1) != 0)
                : DV_E_NOMEM;
 }
 
@@ -665,7 +665,7 @@ dv_status dv_on_hardmax(dv_on *cx, const dv_onnx_node *n)
     if (old)
         DV_TRY(dv_on_reshape(cx, flat, x, 2, rows));
     axis = old ? 1 : axis;
-    DV_TRY(dv_on_arg_of(cx, where, flat, axis, 1, 0, 1));
+    DV_TRY(arg_of(cx, where, flat, axis, 1, 0, 1));
     DV_TRY(begin(&r, cx, flat, 0));
     DV_TRY(dv_on_use(&r.l, where, r.axes));
     dv_on_start(&r.l);

@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 // Upper limit of all input numbers: sums of two of them, and one rounded up to
 // a multiple of another, fit in int64_t.

@@ -1,7 +1,6 @@
 // Places all items (buffers) or none, and finds the least capacity for which
 // all of them fit.
 #include "place/rects.h"
-#include "base/math.h"
 
 static int late(void *effort)
 {

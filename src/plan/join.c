@@ -16,7 +16,6 @@
 #include "base/math.h"
 #include "plan/source.h"
 #include <stdlib.h>
-#include <string.h>
 
 // The copy of a tensor, by op number `op`, to a concatenation. The copy begins
 // at index at[d] of dim d.

@@ -15,7 +15,6 @@ static const dv_pass passes[] = {
 #define PASS(name, section, needs, gives, about)                               \
     {#name,                                                                    \
      #section,                                                                 \
-     about,                                                                    \
      needs,                                                                    \
      gives,                                                                    \
      dv_##name##_run,                                                          \
@@ -23,7 +22,7 @@ static const dv_pass passes[] = {
      dv_##name##_print,                                                        \
      dv_##name##_read},
 #define PASSES(name, needs, gives, about)                                      \
-    {#name, NULL, about, needs, gives, dv_##name##_run, dv_##name##_verify,    \
+    {#name, NULL, needs, gives, dv_##name##_run, dv_##name##_verify,           \
      NULL,  NULL},
 #include "plan/pass.def"
 #undef PASS

@@ -112,10 +112,7 @@ typedef struct dv_layout {
 typedef struct dv_division {
     double cost_us;
     int64_t candidates; // number of divisions whose cost was computed
-    // 1 if the cost model for matrix products of Torch-Spyre (the PyTorch
-    // backend of IBM's Spyre accelerator) chose this division.
-    int claimed;
-    int pinned; // 1 if the user fixed this division
+    int pinned;         // 1 if the user fixed this division
     // The first op of the same shape, which may be this one.
     int32_t like;
     // 1 if the op is divided like other ops that touch its tensors, so that
@@ -484,7 +481,6 @@ typedef struct dv_pass_cx {
 typedef struct dv_pass {
     const char *name;
     const char *section; // NULL: it writes the sections of other passes
-    const char *about;
     uint32_t needs, gives;
     dv_status (*run)(dv_pass_cx *cx, dv_plan *plan);
     dv_status (*verify)(const dv_plan *plan, dv_diag *diag);

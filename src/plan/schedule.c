@@ -354,13 +354,6 @@ dv_status dv_schedule_verify(const dv_plan *plan, dv_diag *diag)
     return DV_OK;
 }
 
-static dv_status expected(dv_lexer *lx, const char *what)
-{
-    char buf[48];
-    return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
-                   "expected %s, found %s", what, dv_lex_show(lx, buf));
-}
-
 // Reads a word that must be one of n words; *out is its index. `what` describes
 // them in error messages.
 static dv_status read_word(dv_lexer *lx, const char *const *words, int n,
@@ -369,7 +362,7 @@ static dv_status read_word(dv_lexer *lx, const char *const *words, int n,
     for (*out = 0; *out < n; ++*out)
         if (dv_lex_is(lx, words[*out]))
             return dv_lex(lx);
-    return expected(lx, what);
+    return dv_lex_expected(lx, what);
 }
 
 static dv_status read_var(dv_lexer *lx, const dv_op *o, int32_t *out)
@@ -499,6 +492,18 @@ static dv_status read_skip(dv_lexer *lx, const dv_op *o, dv_skip *s)
 
 // Reads one property of an op's schedule, such as `loops i, j`; *any is 0 if
 // there is none.
+// Reads the factors of a product that a property is about, as a bit mask.
+static dv_status read_factors(dv_lexer *lx, int *mask)
+{
+    *mask = 0;
+    for (int i = 0; i < 2; i++)
+        if (dv_lex_is(lx, i ? "in1" : "in0")) {
+            *mask |= 1 << i;
+            DV_TRY(dv_lex(lx));
+        }
+    return *mask ? DV_OK : dv_lex_expected(lx, "in0 or in1");
+}
+
 static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
                                int *any)
 {
@@ -526,7 +531,7 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
         "guard",    "skip",   "rows",     "unit",      "delay"};
     int32_t vars[2], n;
     int64_t number;
-    int word = 0, factors = 0;
+    int word = 0, factors;
     while (word < N && !dv_lex_is(lx, words[word]))
         word++;
     *any = word < N;
@@ -535,17 +540,14 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
     DV_TRY(dv_lex(lx));
     switch (word) {
     case COPY:
+        DV_TRY(read_factors(lx, &factors));
+        s->copied[0] = factors & 1;
+        s->copied[1] = factors >> 1;
+        return DV_OK;
     case ONCE:
-        for (int i = 0; i < 2; i++)
-            if (dv_lex_is(lx, i ? "in1" : "in0")) {
-                factors |= 1 << i;
-                DV_TRY(dv_lex(lx));
-            }
-        if (word == ONCE)
-            s->once = factors;
-        for (int i = 0; i < 2 && word == COPY; i++)
-            s->copied[i] = factors >> i & 1;
-        return factors ? DV_OK : expected(lx, "in0 or in1");
+        DV_TRY(read_factors(lx, &factors));
+        s->once = factors;
+        return DV_OK;
     case EPILOGUE:
         DV_TRY(read_word(lx, epilogues, DV_N_EPILOGUES,
                          "none, kernel, blocks, tile or parts", &word));
@@ -698,7 +700,8 @@ dv_status dv_schedule_read(dv_plan *plan, dv_lexer *lx)
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
     DV_TRY(dv_lex_word(lx, "kernels"));
     if (lx->tok.kind != DV_TOK_STRING)
-        return expected(lx, "the instruction set of the kernels, in quotes");
+        return dv_lex_expected(lx,
+                               "the instruction set of the kernels, in quotes");
     const char *kernels =
         dv_arena_copy(&plan->arena, lx->src->text + lx->tok.off, lx->tok.len);
     if (!s->ops || !kernels)

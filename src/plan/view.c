@@ -1,6 +1,5 @@
 #include "plan/view.h"
 #include "base/math.h"
-#include <string.h>
 
 int dv_group_loops(const dv_group *g)
 {
@@ -377,7 +376,10 @@ static int64_t positions(const dv_layout *l, int32_t i, const int64_t *lo,
     return (hi[h] - 1) / block - *first + 1;
 }
 
-int64_t dv_box_bytes(const dv_layout *l, const int64_t *lo, const int64_t *hi)
+// Returns the bytes that a box of a tensor takes in memory, in whole sticks
+// (the target's units of memory) or tiles.
+static int64_t box_bytes(const dv_layout *l, const int64_t *lo,
+                         const int64_t *hi)
 {
     int64_t n = l->elem_bytes, first;
     for (int32_t i = 0; i < l->n_dims; i++)
@@ -418,7 +420,7 @@ int64_t dv_view_bytes(const dv_view *v, const dv_layout *l)
         int64_t rounds = rounds_of(v, c);
         for (int64_t r = 0; r < rounds; r++)
             if (dv_view_box(v, c, r, lo, hi))
-                most = dv_max_i64(most, dv_box_bytes(l, lo, hi));
+                most = dv_max_i64(most, box_bytes(l, lo, hi));
     }
     return most;
 }

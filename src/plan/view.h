@@ -93,10 +93,8 @@ int dv_home_fetches(const dv_plan *plan, const dv_home *h, int64_t core);
 int dv_home_stays(const dv_home *h, const dv_view *v, int64_t core,
                   int64_t round);
 int64_t dv_home_loaded(const dv_plan *plan, const dv_home *h, int64_t core);
-// dv_box_bytes returns the bytes that a box of a tensor takes in memory, in
-// whole sticks (the target's units of memory) or tiles; dv_view_bytes those of
-// the largest box that any core holds.
-int64_t dv_box_bytes(const dv_layout *l, const int64_t *lo, const int64_t *hi);
+// Returns the bytes that the largest box that any core holds takes in memory,
+// in whole sticks (the target's units of memory) or tiles.
 int64_t dv_view_bytes(const dv_view *v, const dv_layout *l);
 // Returns the offset of the element with indices `at` inside a core's copy of
 // the box lo..hi, in elements.

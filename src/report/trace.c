@@ -1,8 +1,6 @@
 // The timeline of a plan in Chrome's trace format: a process per rank, a thread
 // per core, an event for each op of a tile. Times are in microseconds.
 #include "base/options.h"
-#include "dist/dist.h"
-#include "plan/json.h"
 #include "plan/timeline.h"
 #include "report/report.h"
 #include <stdio.h>

@@ -2,7 +2,6 @@
 // checks it before it is used.
 #include "base/math.h"
 #include "scratch/scratch.h"
-#include <string.h>
 
 static int is_word(const char *s)
 {

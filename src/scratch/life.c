@@ -165,7 +165,10 @@ static int look_up(dv_life *l)
     return find_loops(l) && find_reads(l);
 }
 
-int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use)
+// Returns the op at which a tensor's stay in the scratchpads ends if it begins
+// at op `first` and op `use` reads it last: use + 1, or later if a repeat (a
+// loop) reads it again.
+static int32_t end_of_stay(const dv_life *l, int32_t first, int32_t use)
 {
     const dv_program *p = l->plan->ops;
     int32_t end = l->tile_first[use] > first ? l->tile_end[use] : use + 1;
@@ -181,7 +184,7 @@ int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use)
 // over tiles is valid only in the loop.
 static int survives(const dv_life *l, int32_t first, int32_t use)
 {
-    int32_t end = dv_life_end(l, first, use);
+    int32_t end = end_of_stay(l, first, use);
     if (l->run_of && l->run_of[first] != l->run_of[use])
         return 0;
     if (l->tile_first[first] >= 0 && l->tile_first[first] != l->tile_first[use])
@@ -269,7 +272,7 @@ static double add_uses(dv_life *l, dv_cand *c, const dv_view *owner,
             continue;
         if (!finds_all(l, op, t, owner) || !push_use(l, op))
             continue;
-        int32_t end = dv_life_end(l, c->first_op, op);
+        int32_t end = end_of_stay(l, c->first_op, op);
         c->end_op = c->end_op > end ? c->end_op : end;
         gain += read_bytes(l, op, t);
     }
@@ -387,9 +390,8 @@ static double add_passes(dv_life *l, dv_cand *c, double write_bytes,
         double saved = read_bytes(l, op, t), price = pass_price(l, op, t);
         if ((!every && saved <= price) || !push_use(l, op))
             continue;
-        int32_t end = dv_life_end(l, c->first_op, op);
+        int32_t end = end_of_stay(l, c->first_op, op);
         c->end_op = c->end_op > end ? c->end_op : end;
-        c->price_bytes += (int64_t)price;
         gain += saved - price;
         done[i] = 1;
     }
@@ -440,14 +442,13 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
             continue;
         }
         c.gain_bytes = (int64_t)gain;
-        c.price_bytes = (int64_t)price;
         mark_uses(l, &c, done);
         dv_cand *x = push_cand(l, c);
         if (!x)
             return;
         dv_cand *source = &l->cands[from];
         source->group = from + 1;
-        int32_t end = dv_life_end(l, source->first_op, op);
+        int32_t end = end_of_stay(l, source->first_op, op);
         source->end_op = source->end_op > end ? source->end_op : end;
     }
 }
@@ -509,6 +510,19 @@ static void add_summed(dv_life *l, int32_t t)
 
 // Adds tensor t as a candidate to be resident in the scratchpads from the op on
 // that writes it. Returns NULL, or the reason why it cannot be.
+// Says why nobody would read tensor t where the op that writes it leaves it.
+static const char *why_unread(dv_life *l, int32_t t)
+{
+    const char *readers = readers_apart(l, t, 1);
+    return readers                              ? readers
+           : l->read_at[t] == l->read_at[t + 1] ? "nobody reads it"
+           : l->tile_first[l->def[t]] >= 0
+               ? "the op that writes it loops over tiles, and its readers are "
+                 "not in the loop"
+               : "its readers divide it in another way, and cannot get it from "
+                 "other cores";
+}
+
 static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
 {
     const dv_plan *plan = l->plan;
@@ -558,14 +572,7 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     x->gain_bytes = (int64_t)gain;
     if (x->n_uses == 0 && x->n_passes == 0 && x->group == 0) {
         l->n_cands--;
-        const char *readers = readers_apart(l, t, 1);
-        return readers                              ? readers
-               : l->read_at[t] == l->read_at[t + 1] ? "nobody reads it"
-               : l->tile_first[l->def[t]] >= 0
-                   ? "the op that writes it loops over tiles, and its readers "
-                     "are not in the loop"
-                   : "its readers divide it in another way, and cannot get it "
-                     "from other cores";
+        return why_unread(l, t);
     }
     return NULL;
 }

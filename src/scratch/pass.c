@@ -15,12 +15,9 @@
 // main memory once for all cores, and "shared" a home that is loaded so. A home
 // of a group that loops over tiles holds one tile at a time; a comment says so.
 // "summed" are accumulators of an op that sums up the tiles of such a group.
-#include "base/math.h"
-#include "divvy/place.h"
 #include "plan/traffic.h"
 #include "scratch/scratch.h"
 #include <inttypes.h>
-#include <string.h>
 
 dv_scratch_rules dv_scratch_rules_of(const dv_plan *plan,
                                      const dv_plan_options *o)

@@ -76,12 +76,9 @@ typedef struct dv_cand {
     int32_t from;
     int64_t core_bytes;
     // Bytes of main memory traffic saved if the tensor is resident in the
-    // scratchpads.
+    // scratchpads, minus the cost of what cores receive from each other, in
+    // bytes of main memory traffic that take as long.
     int64_t gain_bytes;
-    // The cost of what cores receive from each other, in bytes of main memory
-    // traffic that take as long. It is already subtracted from the traffic
-    // saved.
-    int64_t price_bytes;
     // Where, in the array `uses` of all candidates, the ops stand that would
     // read this one from the scratchpad, and how many they are.
     int32_t uses, n_uses;
@@ -136,10 +133,6 @@ typedef struct dv_life {
 int dv_life_make(dv_life *out, const dv_plan *plan,
                  const dv_scratch_rules *rules, const uint8_t *cuts,
                  dv_arena *arena);
-// Returns the op at which a tensor's stay in the scratchpads ends if it begins
-// at op `first` and op `use` reads it last: use + 1, or later if a repeat (a
-// loop) reads it again.
-int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use);
 // Returns the bytes that read k of an op takes from main memory if its tensor
 // is not resident. For its write (k = n_reads): what the cores load to get the
 // result back that they wrote.

@@ -1,6 +1,5 @@
 // Chooses scratchpad homes (tensors resident on the cores) among the candidates
 // and assigns their addresses, with dv_place.
-#include "base/math.h"
 #include "divvy/place.h"
 #include "scratch/scratch.h"
 #include <string.h>

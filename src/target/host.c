@@ -9,7 +9,6 @@
 #include "base/math.h"
 #include <hwloc.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { ASSUMED_LINE_BYTES = 64, ASSUMED_L2_BYTES = 256 << 10 };

@@ -101,21 +101,21 @@ static int lacks(const dv_op_set *s, const dv_op *op)
     return -1;
 }
 
+static int is_all(const dv_op_set *s)
+{
+    return dv_op_set_equal(s, &(dv_op_set){{0}});
+}
+
 int dv_op_set_has(const dv_op_set *s, const dv_op *op)
 {
-    return dv_op_set_is_all(s) || lacks(s, op) < 0;
+    return is_all(s) || lacks(s, op) < 0;
 }
 
 const char *dv_op_set_lacks(const dv_op_set *s, const dv_op *op,
                             char buf[DV_OP_WORD_BYTES])
 {
-    int word = dv_op_set_is_all(s) ? -1 : lacks(s, op);
+    int word = is_all(s) ? -1 : lacks(s, op);
     return word < 0 ? "" : dv_op_word_name(word, buf);
-}
-
-int dv_op_set_is_all(const dv_op_set *s)
-{
-    return dv_op_set_equal(s, &(dv_op_set){{0}});
 }
 
 int dv_op_set_equal(const dv_op_set *a, const dv_op_set *b)
@@ -145,8 +145,8 @@ void dv_op_set_print(dv_text *out, const dv_op_set *s)
 {
     char buf[DV_OP_WORD_BYTES];
     const char *before = "";
-    if (dv_op_set_is_all(s) || is_none(s)) {
-        dv_put(out, dv_op_set_is_all(s) ? "all" : "none");
+    if (is_all(s) || is_none(s)) {
+        dv_put(out, is_all(s) ? "all" : "none");
         return;
     }
     for (int i = 0; i < N_WORDS; i++)
@@ -159,7 +159,7 @@ void dv_op_set_print(dv_text *out, const dv_op_set *s)
 void dv_op_set_json(dv_json *j, const char *key, const dv_op_set *s)
 {
     char buf[DV_OP_WORD_BYTES];
-    if (dv_op_set_is_all(s)) {
+    if (is_all(s)) {
         dv_json_string(j, key, "all");
         return;
     }

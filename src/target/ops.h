@@ -25,7 +25,6 @@ typedef struct dv_op_set {
     uint64_t without[DV_OP_SET_WORDS];
 } dv_op_set;
 
-int dv_op_set_is_all(const dv_op_set *s);
 int dv_op_set_equal(const dv_op_set *a, const dv_op_set *b);
 // Removes all words from a set; adds one.
 void dv_op_set_clear(dv_op_set *s);

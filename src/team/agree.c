@@ -2,7 +2,6 @@
 #include "team/team.h"
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 dv_status dv_comm_error(dv_comm *c, dv_status st, dv_diag *diag)
 {

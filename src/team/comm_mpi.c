@@ -139,7 +139,8 @@ static dv_status wait_any(dv_mpi *m, const mpi_message_set *w,
     }
 }
 
-dv_status dv_mpi_wait(dv_mpi *m, MPI_Request *r, const char *doing)
+// Waits for a request, at most until the time-out. `doing` is for the message.
+static dv_status wait_for(dv_mpi *m, MPI_Request *r, const char *doing)
 {
     double start = 0;
     if (may_block(m))
@@ -331,7 +332,7 @@ static dv_status mpi_agree(dv_comm *c, int64_t *value)
     DV_TRY(say(
         m, MPI_Iallreduce(&mine, value, 1, MPI_INT64_T, MPI_MAX, m->mpi, &r),
         "agreeing"));
-    return dv_mpi_wait(m, &r, "agreeing");
+    return wait_for(m, &r, "agreeing");
 }
 
 static dv_status mpi_share(dv_comm *c, int64_t root, void *data, int64_t bytes)
@@ -345,7 +346,7 @@ static dv_status mpi_share(dv_comm *c, int64_t root, void *data, int64_t bytes)
             m,
             MPI_Ibcast((char *)data + off, n, MPI_BYTE, (int)root, m->mpi, &r),
             "sharing"));
-        DV_TRY(dv_mpi_wait(m, &r, "sharing"));
+        DV_TRY(wait_for(m, &r, "sharing"));
     }
     return DV_OK;
 }
@@ -359,7 +360,7 @@ dv_status dv_mpi_sum(dv_comm *c, uint64_t *value, dv_diag *diag)
         m, MPI_Iallreduce(&mine, value, 1, MPI_UINT64_T, MPI_SUM, m->mpi, &r),
         "adding up");
     if (st == DV_OK)
-        st = dv_mpi_wait(m, &r, "adding up");
+        st = wait_for(m, &r, "adding up");
     return st == DV_OK ? DV_OK : dv_comm_error(c, st, diag);
 }
 

@@ -15,7 +15,4 @@ typedef struct dv_mpi {
     int max_tag;
     dv_status failed;
 } dv_mpi;
-
-// Waits for a request, at most until the time-out. `doing` is for the message.
-dv_status dv_mpi_wait(dv_mpi *m, MPI_Request *r, const char *doing);
 #endif

@@ -14,8 +14,11 @@ int dv_rank_is_primary(const dv_plan *plan, int32_t tensor, int64_t rank)
     return 1;
 }
 
-char *dv_box_copy(char *run, char *data, const dv_box *in, const dv_box *b,
-                  int64_t bytes, int into_run)
+// Copies the box `b` between `data`, which holds the elements of box `in` in
+// row-major order, and the dense buffer `run`. Returns the end of the part of
+// `run` that was used.
+static char *copy_box(char *run, char *data, const dv_box *in, const dv_box *b,
+                      int64_t bytes, int into_run)
 {
     for (dv_box_row r = dv_box_first_row(b); r.n; dv_box_next_row(&r, b)) {
         char *here = data + dv_box_offset(in, r.at) * bytes;
@@ -82,7 +85,7 @@ static int prepare(gatherer *g, const dv_rank *r)
         g->send.data = dv_arena_alloc(&g->arena, (size_t)g->send.bytes, 1);
         g->n_sends = 1;
         if (g->send.data)
-            dv_box_copy(g->send.data, data, &local, &own, g->bytes, 1);
+            copy_box(g->send.data, data, &local, &own, g->bytes, 1);
         return g->send.data != NULL;
     }
     g->receives = DV_NEW(&g->arena, dv_message_buffer, g->comm->size);
@@ -107,7 +110,7 @@ static dv_status carry(gatherer *g, dv_message_set *w, void *whole)
     int32_t i;
     while ((i = g->comm->ops->next(g->comm, w)) >= 0) {
         dv_box own = own_of(g, g->receives[i].rank);
-        dv_box_copy(g->receives[i].data, whole, &all, &own, g->bytes, 0);
+        copy_box(g->receives[i].data, whole, &all, &own, g->bytes, 0);
     }
     return g->comm->ops->finish(g->comm, w);
 }

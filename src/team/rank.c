@@ -9,7 +9,6 @@
 #include "base/plural.h"
 #include "check/check.h"
 #include "dist/rank_program.h"
-#include "target/host.h"
 #include "team/combine.h"
 #include <inttypes.h>
 #include <string.h>

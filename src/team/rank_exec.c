@@ -1,7 +1,6 @@
 // The public API of a rank: a plan, a communicator and the rank's data.
 #include "team/team.h"
 #include "base/options.h"
-#include <string.h>
 
 struct dv_rank_exec {
     dv_comm *comm;

@@ -240,11 +240,6 @@ const dv_plan *dv_rank_plan(const dv_rank *r, dv_comm **comm);
 // Returns the plan of the rank's own program, which it runs.
 const dv_plan *dv_rank_own_plan(const dv_rank *r);
 
-// Copies the box `b` between `data`, which holds the elements of box `in` in
-// row-major order, and the dense buffer `run`. Returns the end of the part of
-// `run` that was used.
-char *dv_box_copy(char *run, char *data, const dv_box *in, const dv_box *b,
-                  int64_t bytes, int into_run);
 // Gathers a whole tensor on rank 0, collectively; `whole` is NULL on all other
 // ranks.
 dv_status dv_rank_gather(dv_rank *r, int32_t tensor, void *whole,

@@ -216,10 +216,10 @@ static void ops_of(const dv_kloop *l, const dv_gen *g, uint32_t out[2][4])
             dv_insn_rows[g->ints ? DV_INSN_smmla : DV_INSN_bfmmla].bits;
 }
 
-// Returns the number of steps of k after which the same registers are used
-// again: those of both operands, which are loaded in turn, and the sets of
-// accumulators, which take turns. Returns 0 if that number exceeds
-// DV_MOST_PERIOD, so that no steps can be prepared.
+// Returns after how many steps of k the code of a step repeats. The registers
+// of both operands and the sets of accumulators take turns, so that a step uses
+// the same ones again after a common multiple of their numbers. Returns 0 if
+// that is more than DV_MOST_PERIOD, for which patterns have no room.
 static int period_of(const dv_kloop *l)
 {
     for (int n = l->group; n <= DV_MOST_PERIOD; n += l->group)

@@ -586,8 +586,9 @@ int32_t dv_vec_asinh(dv_vec_build *b, const int32_t *x)
     return dv_vec_with_sign_of(b, x[0], sum);
 }
 
-// Computes acosh x = log(1 + t + sqrt(t^2 + 2 t)) with t = x - 1, and the error
-// of the root.
+// Computes acosh x = log(1 + t + sqrt(t^2 + 2 t)) with t = x - 1. What rounding
+// takes from the root, and from its sum with t, is added to the argument of the
+// logarithm, because it matters near x = 1.
 int32_t dv_vec_acosh(dv_vec_build *b, const int32_t *x)
 {
     int32_t one = K(1), limit = K(b->is64 ? 0x1p30 : 0x1p15);
