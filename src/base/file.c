@@ -199,7 +199,8 @@ static int lock_temp(int fd)
     return fstat(fd, &st) == 0 && st.st_nlink > 0;
 }
 
-// Like mkstemp, but with the permissions of a plain open. Reading the umask
+// Like mkstemp, but with the permissions of a plain open, and the file is
+// removed if a signal ends the process. Reading the umask
 // instead would change it for other threads for a moment.
 static int open_temp(char *temp)
 {
@@ -211,11 +212,14 @@ static int open_temp(char *temp)
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         snprintf(x, RANDOM_LEN + 1, "%08x", (unsigned)(seed >> 32));
         complete_name(base, (size_t)(x + RANDOM_LEN - base), x + RANDOM_LEN);
+        // The name is known to signal handlers before the file exists.
+        remember(temp);
         fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST)
             break;
         if (fd >= 0 && lock_temp(fd))
             break;
+        forget(temp);
         if (fd >= 0)
             close(fd);
         fd = -1;
@@ -316,8 +320,6 @@ dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
         writer_free(w);
         return cannot_write(path, error, diag);
     }
-    if (!direct)
-        remember(w->temp);
     *out = w;
     return DV_OK;
 }
