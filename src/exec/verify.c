@@ -697,9 +697,10 @@ static void conclude(const sampling *c, dv_missed *missed)
                     (dv_missed){t->name, s->n_missed[k], why[k]};
         if (!t->is_output)
             continue;
-        if (s->is != DV_SAMPLED &&
-            (s->is != DV_SAMPLE_LATE || s->n_from_inputs == 0))
-            missed[v->n_missed++] = (dv_missed){t->name, 0, why[s->is]};
+        // The budget may be spent before the first element of an output.
+        dv_sampled is = s->is == DV_SAMPLED ? DV_SAMPLE_LATE : s->is;
+        if (is != DV_SAMPLE_LATE || s->n_from_inputs == 0)
+            missed[v->n_missed++] = (dv_missed){t->name, 0, why[is]};
         if (s->n == 0)
             v->unreached = t->name;
         v->decided &= s->n > 0 && s->n_loose <= s->n / 2;
