@@ -1,6 +1,7 @@
 // Branch and bound: depth first, on one label of one node, which is either
 // excluded or fixed. Prices and messages of the node before are the start of
-// the next relaxation, so that a few rounds suffice for its bound.
+// the next relaxation, so that a few rounds suffice for its bound; after labels
+// come back, messages start again.
 #include "choose/choose.h"
 #include <math.h>
 #include <string.h>
@@ -161,6 +162,7 @@ dv_status dv_chooser_branch(dv_chooser *c, dv_diag *diag)
         if (pushed == 0) {
             branch *b = &t.stack[t.depth - 1];
             undo(&t, b);
+            dv_trws_reset(c->relax.trws);
             if (b->second || b->bound >= c->best_cost) {
                 t.depth--;
                 continue;

@@ -17,6 +17,7 @@
 //
 //   choose.[ch]    dv_choose: the solver's steps in order, and its result
 //   reduce.c       builds the graph: merges edges, drops strategies and times
+//   tables.c       stores equal tables once
 //   eliminate.c    eliminates nodes exactly and reads their labels back
 //   messages.c     TRW-S: bound and labels of the core
 //   minplus.h      products of tables in which sums become minima
@@ -36,9 +37,41 @@
 #include "base/mem.h"
 #include "divvy/choose.h"
 
+// -- Tables -------------------------------------------------------------------
+
+// Different tables. Repeated layers of a model have equal ones: sharing them
+// lets the tables of most problems stay in a cache.
+typedef struct dv_ctable {
+    double *entries;
+    int32_t rows, columns;
+    int32_t uses; // how often it was added
+    uint64_t hash;
+} dv_ctable;
+
+typedef struct dv_ctables {
+    dv_arena *arena;
+    dv_ctable *tables;
+    int32_t n, cap;
+    int32_t *slots; // 1 + number of a table, at its hash or later; 0: none
+    uint32_t n_slots;
+} dv_ctables;
+
+static inline int64_t dv_ctable_size(const dv_ctable *t)
+{
+    return (int64_t)t->rows * t->columns;
+}
+
+// Begins without tables. Returns 0 if out of memory.
+int dv_ctables_init(dv_ctables *t, dv_arena *arena);
+// Returns the entries of the table that is equal to this one, and copies it if
+// there is none yet; NULL if out of memory.
+double *dv_ctables_add(dv_ctables *t, const double *entries, int32_t rows,
+                       int32_t columns);
+
 // -- The reduced problem ------------------------------------------------------
 
 // A table of the costs of two nodes a < b, row-major; rows are labels of a.
+// Edges with equal tables share one.
 typedef struct dv_cedge {
     int32_t a, b;
     double *table;
@@ -100,7 +133,8 @@ typedef struct dv_relaxation {
 
 // Allocates in the graph's arena.
 dv_status dv_relaxation_init(dv_relaxation *r, dv_cgraph *g, dv_diag *diag);
-// Computes bound and x for the prices; `sweeps` of messages in the core.
+// Computes bound and x for the prices; at most `sweeps` of messages in the
+// core.
 void dv_relax(dv_relaxation *r, int sweeps);
 
 // Plans which nodes to eliminate, in which order. The remaining nodes and edges
@@ -119,10 +153,15 @@ const dv_cedge *dv_core_edges(const dv_elimination *el, int32_t *n);
 
 dv_status dv_trws_create(dv_trws **out, dv_cgraph *g, const dv_elimination *el,
                          dv_diag *diag);
-// Sweeps over the core, starting with the messages of the last call. Sets the
-// labels of core nodes and returns the bound of the core.
+// Passes messages along all core edges, forward and back, at most `sweeps`
+// times, while that raises the bound. The messages of the previous call are the
+// first ones. Sets the labels of core nodes and returns the bound of the core.
 double dv_trws_run(dv_trws *m, const double *theta, int sweeps, int32_t *x,
                    int64_t *work);
+// Forgets all messages. Those that dead labels have received are as large as
+// they may be; once the labels are not dead any more, they would keep bounds
+// far below what few sweeps can make up for.
+void dv_trws_reset(dv_trws *m);
 
 // -- Choices within the limit -------------------------------------------------
 
@@ -196,7 +235,7 @@ double dv_cmix_run(dv_cmix *m, const int32_t *y, double weight, int64_t work);
 // Subgradient steps.
 typedef struct dv_ascent {
     int64_t *used;   // memory in use over time by the relaxation's choice
-    double over;     // its greatest excess over the room
+    double over;     // its greatest excess over the room; 0 at first
     double *best;    // prices of the best bound
     double bound;    // the best bound since the ascent began, scaled
     double slack;    // part of the room that choices should leave

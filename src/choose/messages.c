@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define LARGEST_MESSAGE 0x1p46
+// Sweeps end when one raises the bound by no more than this fraction.
+#define LEAST_RISE 0.001
 enum { MAX_PASSES = 8 };
 
 struct dv_trws {
@@ -67,6 +69,17 @@ dv_status dv_trws_create(dv_trws **out, dv_cgraph *g, const dv_elimination *el,
         return dv_nomem(diag);
     *out = m;
     return DV_OK;
+}
+
+void dv_trws_reset(dv_trws *m)
+{
+    for (int32_t e = 0; e < m->n_edges; e++) {
+        const dv_cedge *d = &m->edges[e];
+        size_t na = (size_t)dv_n_labels(m->g, d->a);
+        size_t nb = (size_t)dv_n_labels(m->g, d->b);
+        memset(m->to_a[e], 0, na * sizeof *m->to_a[e]);
+        memset(m->to_b[e], 0, nb * sizeof *m->to_b[e]);
+    }
 }
 
 // Sets `sum` to the costs of a node with all messages to it. Returns the number
@@ -187,8 +200,9 @@ static void improve_labels(dv_trws *m, const double *theta, int32_t *x,
 double dv_trws_run(dv_trws *m, const double *theta, int sweeps, int32_t *x,
                    int64_t *work)
 {
-    double bound = 0;
+    double bound = 0, last = 0;
     for (int sweep = 0; sweep < sweeps && m->n_nodes; sweep++) {
+        last = bound;
         for (int32_t i = 0; i < m->n_nodes; i++) {
             int32_t parts = collect(m, i, theta);
             send(m, i, parts, 1, work);
@@ -203,6 +217,8 @@ double dv_trws_run(dv_trws *m, const double *theta, int sweeps, int32_t *x,
                 m->sum[y] -= least;
             bound += send(m, i, parts, 0, work);
         }
+        if (sweep > 0 && bound - last < LEAST_RISE * fabs(bound))
+            break;
     }
     label(m, theta, x);
     improve_labels(m, theta, x, work);

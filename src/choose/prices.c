@@ -7,14 +7,21 @@
 #include <math.h>
 #include <string.h>
 
-// The target is at least this part of the bound above it.
+// The target is this part of the bound above it, at first and at least.
+#define FIRST_AMBITION 0.2
 #define LEAST_AMBITION 0.0005
+// Labels nearly keep to the limit if they exceed it by at most this fraction of
+// the largest room.
+#define NEAR 0.5
+// A relaxation makes this many sweeps of messages at most, fewer far from the
+// limit, where its labels are of no use.
+enum { SWEEPS = 8, SWEEPS_FAR = 2 };
 // A choice that trees improve is given up if, after PATIENCE rounds, its cost
 // is higher than the best one by more than this fraction.
 #define MOST_WORSE 0.01
 enum { PATIENCE = 8 };
-// Until there is a choice, prices grow by this factor in each round whose
-// labels nearly keep to the limit, up to MOST_RAISE times the best prices.
+// Until there is a choice, prices grow by this factor in each round, up to
+// MOST_RAISE times the best prices, once labels nearly keep to the limit.
 #define RAISE      1.5
 #define MOST_RAISE 1000
 // A repair by trees begins with prices at which all memory together costs this
@@ -131,13 +138,14 @@ static void round_of(dv_chooser *c, int64_t round)
     dv_relaxation *r = &c->relax;
     size_t bytes = (size_t)c->graph.n_times * sizeof *s->best;
     int64_t work = dv_chooser_work(c);
-    dv_relax(r, round < 2 ? 8 : 3);
+    int far = !r->dead && s->over >= NEAR * s->most_room;
+    dv_relax(r, far ? SWEEPS_FAR : SWEEPS);
     work = dv_chooser_work(c) - work;
     s->over = use(s, &c->graph, r->x);
     if (r->bound > s->bound) {
         if (r->bound > s->bound + 1e-4 * fabs(s->bound)) {
             s->stalled = 0;
-            s->ambition = fmin(s->ambition * 1.1, 0.2);
+            s->ambition = fmin(s->ambition * 1.1, FIRST_AMBITION);
         }
         s->bound = r->bound;
         memcpy(s->best, r->lambda, bytes);
@@ -146,7 +154,7 @@ static void round_of(dv_chooser *c, int64_t round)
         s->ambition = fmax(s->ambition * 0.7, LEAST_AMBITION);
     }
     double before = c->best_cost, cost = INFINITY;
-    int near = s->over < 0.2 * s->most_room;
+    int near = s->over < NEAR * s->most_room;
     if (near || round % 10 == 9)
         cost = try_labels(c, work);
     if (!r->dead && c->best_cost < INFINITY)
@@ -155,7 +163,8 @@ static void round_of(dv_chooser *c, int64_t round)
     s->slack =
         s->over > 0 ? fmin(s->slack + 0.001, 0.1) : fmax(s->slack - 0.002, 0);
     // Raising all prices leads to a first choice sooner than improving them.
-    if (near && !r->dead && c->best_cost == INFINITY && s->raise < MOST_RAISE) {
+    if ((near || s->raise > 1) && !r->dead && c->best_cost == INFINITY &&
+        s->raise < MOST_RAISE) {
         s->raise *= RAISE;
         for (int32_t t = 0; t < c->graph.n_times; t++)
             r->lambda[t] = floor(s->best[t] * s->raise);
@@ -174,7 +183,7 @@ double dv_chooser_ascend(dv_chooser *c, int64_t max_rounds, int64_t max_stalled)
 {
     dv_ascent *s = &c->ascent;
     s->bound = -INFINITY;
-    s->ambition = 0.1;
+    s->ambition = FIRST_AMBITION;
     s->stalled = 0;
     for (int64_t i = 0; i < max_rounds; i++) {
         round_of(c, i);

@@ -1,4 +1,5 @@
-// Builds the reduced problem. Parallel edges are added up. A strategy is
+// Builds the reduced problem. Parallel edges are added up, and equal tables of
+// edges are stored once. A strategy is
 // dropped if it is forbidden with every strategy of a neighbour, or if another
 // strategy of the node is never worse, whatever the neighbours choose and
 // whatever memory costs (dead-end elimination, Goldstein's criterion). Nodes
@@ -23,6 +24,9 @@ typedef struct builder {
     const dv_choose_problem *p;
     char *feasible; // of each strategy: 0 after it was dropped
     char *changed;  // of each node: strategies were dropped
+    char *compare;  // of each node: its strategies are to be compared
+    double *table;  // scratch memory of one table
+    dv_ctables tables;
     dv_diag *diag;
 } builder;
 
@@ -112,7 +116,8 @@ static dv_status build_nodes(builder *b)
     g->from = DV_NEW(&g->arena, int32_t, n);
     g->to = DV_NEW(&g->arena, int32_t, n);
     b->changed = DV_NEW(&g->arena, char, n);
-    if (!g->first || !g->from || !g->to || !b->changed)
+    b->compare = DV_NEW(&g->arena, char, n);
+    if (!g->first || !g->from || !g->to || !b->changed || !b->compare)
         return dv_nomem(b->diag);
     for (int32_t v = 0; v < n; v++)
         g->first[v + 1] = g->first[v] + b->p->nodes[v].n_strategies;
@@ -135,9 +140,48 @@ static dv_status build_nodes(builder *b)
     return DV_OK;
 }
 
+static int32_t low_end(const dv_choose_edge *d)
+{
+    return d->nodes[0] < d->nodes[1] ? d->nodes[0] : d->nodes[1];
+}
+
+static int32_t high_end(const dv_choose_edge *d)
+{
+    return d->nodes[0] < d->nodes[1] ? d->nodes[1] : d->nodes[0];
+}
+
+// Sorts the numbers of edges by one of their ends, without changing the order
+// of those with the same one. `begin` has room for n_nodes + 1 numbers.
+static void sort_edges(const builder *b, int32_t *to, const int32_t *from,
+                       int32_t (*end)(const dv_choose_edge *), int32_t *begin)
+{
+    const dv_choose_edge *edges = b->p->edges;
+    int32_t m = (int32_t)b->p->n_edges;
+    memset(begin, 0, ((size_t)b->g->n_nodes + 1) * sizeof *begin);
+    for (int32_t i = 0; i < m; i++)
+        begin[end(&edges[from[i]]) + 1]++;
+    for (int32_t v = 0; v < b->g->n_nodes; v++)
+        begin[v + 1] += begin[v];
+    for (int32_t i = 0; i < m; i++)
+        to[begin[end(&edges[from[i]])]++] = from[i];
+}
+
+// Adds the diagonal of the table of an edge from a node to itself to the
+// node's costs.
+static void add_loop(builder *b, const dv_choose_edge *d)
+{
+    dv_cgraph *g = b->g;
+    int32_t v = d->nodes[0], n = dv_n_labels(g, v);
+    for (int32_t k = 0; k < n; k++) {
+        double *cost = &g->cost[g->first[v] + k];
+        *cost += cost_of(d->costs[(int64_t)k * n + k]);
+        b->feasible[g->first[v] + k] = *cost < INFINITY;
+    }
+}
+
 // Adds the table of an edge of the caller to one whose rows are labels of the
 // lower node.
-static void add_table(dv_cgraph *g, const dv_choose_edge *d, double *to)
+static void add_table(const dv_cgraph *g, const dv_choose_edge *d, double *to)
 {
     int32_t n = dv_n_labels(g, d->nodes[0]), m = dv_n_labels(g, d->nodes[1]);
     if (d->nodes[0] < d->nodes[1]) {
@@ -150,53 +194,48 @@ static void add_table(dv_cgraph *g, const dv_choose_edge *d, double *to)
             to[(int64_t)j * n + i] += cost_of(d->costs[(int64_t)i * m + j]);
 }
 
+// Makes one edge of all between the same nodes.
 static dv_status build_edges(builder *b)
 {
     dv_cgraph *g = b->g;
     const dv_choose_problem *p = b->p;
-    int32_t n = g->n_nodes, m = (int32_t)p->n_edges;
-    int32_t *begin = DV_NEW(&g->arena, int32_t, n + 2);
+    int32_t m = (int32_t)p->n_edges;
+    int64_t most = 1;
+    int32_t *begin = DV_NEW(&g->arena, int32_t, g->n_nodes + 1);
     int32_t *sorted = DV_NEW(&g->arena, int32_t, m);
-    int32_t *last = DV_NEW(&g->arena, int32_t, n);
+    int32_t *by_high = DV_NEW(&g->arena, int32_t, m);
     g->edges = DV_NEW(&g->arena, dv_cedge, m);
-    if (!begin || !sorted || !last || !g->edges)
+    for (int32_t e = 0; e < m; e++)
+        most = dv_max_i64(most, (int64_t)dv_n_labels(g, p->edges[e].nodes[0]) *
+                                    dv_n_labels(g, p->edges[e].nodes[1]));
+    b->table = DV_NEW(&g->arena, double, most);
+    if (!begin || !sorted || !by_high || !g->edges || !b->table ||
+        !dv_ctables_init(&b->tables, &g->arena))
         return dv_nomem(b->diag);
-    // Sort the edges by their lower node.
-    for (int32_t e = 0; e < m; e++) {
-        const int32_t *v = p->edges[e].nodes;
-        begin[(v[0] < v[1] ? v[0] : v[1]) + 2]++;
-    }
-    for (int32_t v = 0; v < n; v++)
-        begin[v + 2] += begin[v + 1];
-    for (int32_t e = 0; e < m; e++) {
-        const int32_t *v = p->edges[e].nodes;
-        sorted[begin[(v[0] < v[1] ? v[0] : v[1]) + 1]++] = e;
-    }
-    // last[v] is 1 + the last edge with v as its higher node.
-    for (int32_t i = 0; i < m; i++) {
+    for (int32_t e = 0; e < m; e++)
+        sorted[e] = e;
+    sort_edges(b, by_high, sorted, high_end, begin);
+    sort_edges(b, sorted, by_high, low_end, begin);
+    for (int32_t i = 0, next; i < m; i = next) {
         const dv_choose_edge *d = &p->edges[sorted[i]];
-        int32_t lo = d->nodes[0] < d->nodes[1] ? d->nodes[0] : d->nodes[1];
-        int32_t hi = d->nodes[0] < d->nodes[1] ? d->nodes[1] : d->nodes[0];
-        if (lo == hi) {
-            int32_t s = dv_n_labels(g, lo);
-            for (int32_t k = 0; k < s; k++)
-                g->cost[g->first[lo] + k] +=
-                    cost_of(d->costs[(int64_t)k * s + k]);
-            for (int32_t k = g->first[lo]; k < g->first[lo + 1]; k++)
-                b->feasible[k] = g->cost[k] < INFINITY;
+        int32_t lo = low_end(d), hi = high_end(d);
+        int32_t n = dv_n_labels(g, lo), k = dv_n_labels(g, hi);
+        memset(b->table, 0, (size_t)n * (size_t)k * sizeof *b->table);
+        for (next = i; next < m; next++) {
+            d = &p->edges[sorted[next]];
+            if (low_end(d) != lo || high_end(d) != hi)
+                break;
+            if (lo == hi)
+                add_loop(b, d);
+            else
+                add_table(g, d, b->table);
+        }
+        if (lo == hi)
             continue;
-        }
-        if (!last[hi] || g->edges[last[hi] - 1].a != lo) {
-            dv_cedge *e = &g->edges[g->n_edges++];
-            e->a = lo;
-            e->b = hi;
-            e->table = DV_NEW(&g->arena, double,
-                              (int64_t)dv_n_labels(g, lo) * dv_n_labels(g, hi));
-            if (!e->table)
-                return dv_nomem(b->diag);
-            last[hi] = g->n_edges;
-        }
-        add_table(g, d, g->edges[last[hi] - 1].table);
+        double *table = dv_ctables_add(&b->tables, b->table, n, k);
+        if (!table)
+            return dv_nomem(b->diag);
+        g->edges[g->n_edges++] = (dv_cedge){lo, hi, table};
     }
     return DV_OK;
 }
@@ -266,7 +305,7 @@ static void drop_unsupported(builder *b, int32_t v, int32_t e)
     }
 }
 
-// Makes all edges arc consistent.
+// Makes all edges arc consistent. Notes whose neighbours have lost strategies.
 static dv_status drop_all_unsupported(builder *b)
 {
     dv_cgraph *g = b->g;
@@ -278,7 +317,9 @@ static dv_status drop_all_unsupported(builder *b)
             b->changed[u] = 0;
             for (int32_t k = g->adj_first[u]; k < g->adj_first[u + 1]; k++) {
                 const dv_cedge *d = &g->edges[g->adj[k]];
-                drop_unsupported(b, d->a == u ? d->b : d->a, g->adj[k]);
+                int32_t v = d->a == u ? d->b : d->a;
+                drop_unsupported(b, v, g->adj[k]);
+                b->compare[v] = 1;
             }
             again = 1;
         }
@@ -331,6 +372,7 @@ static int drop_dominated(builder *b, int32_t v)
     int32_t n = dv_n_labels(g, v);
     int64_t others = 1;
     int found = 0;
+    b->compare[v] = 0;
     for (int32_t k = g->adj_first[v]; k < g->adj_first[v + 1]; k++)
         others += see(g, g->adj[k], v).n;
     if ((double)others * n * n > MAX_COMPARE)
@@ -457,17 +499,33 @@ static dv_status build_times(builder *b)
 
 // -- The compact graph --------------------------------------------------------
 
-// Moves the entries of the remaining labels to the front of an edge's table.
-// `first` has the numbers of labels before any were dropped.
-static void compact_table(builder *b, const int32_t *first, dv_cedge *e)
+// Copies the entries of the remaining labels of an edge to b->table. `first`
+// has the numbers of labels before any were dropped.
+static void compact_table(builder *b, const int32_t *first, const dv_cedge *e)
 {
-    int64_t at = 0;
+    const char *rows = b->feasible + first[e->a];
+    const char *columns = b->feasible + first[e->b];
     int32_t n = first[e->a + 1] - first[e->a];
     int32_t m = first[e->b + 1] - first[e->b];
+    double *to = b->table;
     for (int32_t i = 0; i < n; i++)
-        for (int32_t j = 0; b->feasible[first[e->a] + i] && j < m; j++)
-            if (b->feasible[first[e->b] + j])
-                e->table[at++] = e->table[(int64_t)i * m + j];
+        for (int32_t j = 0; rows[i] && j < m; j++)
+            if (columns[j])
+                *to++ = e->table[(int64_t)i * m + j];
+}
+
+// Adds b->table to the costs of the node with several labels if one of an
+// edge's nodes has a single label. Returns 0 if both have several.
+static int merge_edge(builder *b, const dv_cedge *e)
+{
+    dv_cgraph *g = b->g;
+    int32_t na = dv_n_labels(g, e->a), nb = dv_n_labels(g, e->b);
+    int32_t v = nb == 1 ? e->a : e->b;
+    if (na > 1 && nb > 1)
+        return 0;
+    for (int32_t i = 0; i < na * nb; i++)
+        g->cost[g->first[v] + i] += b->table[i];
+    return 1;
 }
 
 // Removes dropped labels from all arrays, and edges of nodes with one label.
@@ -477,7 +535,7 @@ static dv_status compact(builder *b)
     int32_t n = g->n_nodes, at = 0, kept = 0;
     int32_t *old = g->first;
     g->first = DV_NEW(&g->arena, int32_t, n + 1);
-    if (!g->first)
+    if (!g->first || !dv_ctables_init(&b->tables, &g->arena))
         return dv_nomem(b->diag);
     for (int32_t v = 0; v < n; v++) {
         for (int32_t k = old[v]; k < old[v + 1]; k++)
@@ -489,56 +547,58 @@ static dv_status compact(builder *b)
         g->first[v + 1] = at;
     }
     for (int32_t e = 0; e < g->n_edges; e++) {
-        dv_cedge *d = &g->edges[e];
-        compact_table(b, old, d);
-        int32_t na = dv_n_labels(g, d->a), nb = dv_n_labels(g, d->b);
-        if (nb == 1) {
-            for (int32_t i = 0; i < na; i++)
-                g->cost[g->first[d->a] + i] += d->table[i];
-        } else if (na == 1) {
-            for (int32_t j = 0; j < nb; j++)
-                g->cost[g->first[d->b] + j] += d->table[j];
-        } else {
-            g->edges[kept++] = *d;
-        }
+        dv_cedge d = g->edges[e];
+        compact_table(b, old, &d);
+        if (merge_edge(b, &d))
+            continue;
+        d.table = dv_ctables_add(&b->tables, b->table, dv_n_labels(g, d.a),
+                                 dv_n_labels(g, d.b));
+        if (!d.table)
+            return dv_nomem(b->diag);
+        g->edges[kept++] = d;
     }
     g->n_edges = kept;
     return build_adjacency(b);
 }
 
-// Chooses the power of two that leaves prices and messages some bits below the
-// caller's unit of cost, while sums stay exact.
-static void scale(dv_cgraph *g)
+// Returns the sum of the largest finite costs of all nodes and edges.
+static double largest_sum(builder *b)
 {
+    const dv_cgraph *g = b->g;
+    const dv_ctables *t = &b->tables;
     double sum = 1;
-    int64_t n = g->first[g->n_nodes];
-    for (int64_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < g->first[g->n_nodes]; i++)
         sum += g->cost[i];
-    for (int32_t e = 0; e < g->n_edges; e++) {
-        int64_t size = (int64_t)dv_n_labels(g, g->edges[e].a) *
-                       dv_n_labels(g, g->edges[e].b);
+    for (int32_t i = 0; i < t->n; i++) {
         double most = 0;
-        for (int64_t i = 0; i < size; i++) {
-            double x = g->edges[e].table[i];
+        for (int64_t k = 0; k < dv_ctable_size(&t->tables[i]); k++) {
+            double x = t->tables[i].entries[k];
             most = x < INFINITY && x > most ? x : most;
         }
-        sum += most;
-        g->work += size;
+        sum += most * t->tables[i].uses;
+        b->g->work += dv_ctable_size(&t->tables[i]);
     }
+    return sum;
+}
+
+// Chooses the power of two that leaves prices and messages some bits below the
+// caller's unit of cost, while sums stay exact.
+static void scale(builder *b)
+{
+    dv_cgraph *g = b->g;
+    dv_ctables *t = &b->tables;
+    double sum = largest_sum(b);
     g->inexact = sum > 0x1p52;
     int shift = 46 - (int)ceil(log2(sum));
     shift = shift > 16 ? 16 : shift < 0 ? 0 : shift;
     g->scale = ldexp(1, shift);
     if (!shift)
         return;
-    for (int64_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < g->first[g->n_nodes]; i++)
         g->cost[i] *= g->scale;
-    for (int32_t e = 0; e < g->n_edges; e++) {
-        int64_t size = (int64_t)dv_n_labels(g, g->edges[e].a) *
-                       dv_n_labels(g, g->edges[e].b);
-        for (int64_t i = 0; i < size; i++)
-            g->edges[e].table[i] *= g->scale;
-    }
+    for (int32_t i = 0; i < t->n; i++)
+        for (int64_t k = 0; k < dv_ctable_size(&t->tables[i]); k++)
+            t->tables[i].entries[k] *= g->scale;
 }
 
 dv_status dv_cgraph_build(dv_cgraph *g, const dv_choose_problem *p,
@@ -550,16 +610,17 @@ dv_status dv_cgraph_build(dv_cgraph *g, const dv_choose_problem *p,
     DV_TRY(build_edges(&b));
     DV_TRY(build_adjacency(&b));
     memset(b.changed, 1, (size_t)g->n_nodes);
+    memset(b.compare, 1, (size_t)g->n_nodes);
     DV_TRY(drop_all_unsupported(&b));
     DV_TRY(build_times(&b));
     for (int pass = 0, found = 1; found && pass < 3; pass++) {
         found = 0;
         for (int32_t v = 0; v < g->n_nodes; v++)
-            found |= drop_dominated(&b, v);
+            found |= b.compare[v] && drop_dominated(&b, v);
         DV_TRY(drop_all_unsupported(&b));
     }
     DV_TRY(compact(&b));
-    scale(g);
+    scale(&b);
     return DV_OK;
 }
 
