@@ -51,13 +51,23 @@ typedef struct checker {
     int32_t *group_of; // group number of each op
     uint8_t *loops;    // per group: 1 if it loops over tiles
     uint8_t *in_order; // per group: 1 if deal number i is that of core number i
-    uint8_t *diagonal; // per home: 1 if its elements form a diagonal, not a box
 } checker;
 
 typedef struct box {
     int any;
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
 } box;
+
+// What all tiles of an op have in common in which one of its accesses is asked
+// for the elements that it reaches.
+typedef struct reach {
+    int32_t op;
+    const dv_access *access;
+    int is_write;
+    int is_box;                   // 0 if the elements of a tile form no box
+    int var[DV_MAX_DIMS];         // the variable that indexes a dim, or -1
+    int64_t n_slots[DV_MAX_VARS]; // number of slices of each variable
+} reach;
 
 // Fails as DV_BREAKS does, with a message at the place in the plan's text where
 // the home (the residency of a tensor in the scratchpads) stands.
@@ -123,10 +133,21 @@ static void find_tile_loops(const checker *c)
     }
 }
 
-// Finds the n-th tile of an op that a core computes, as a slice number per
-// variable. Returns 0 if the core has no such tile.
-static int slots_on(const checker *c, int32_t op, int64_t core, int64_t nth,
-                    int64_t *slot)
+// Finds the number of slices of each variable of an op.
+static void count_slots(const checker *c, int32_t op, int64_t *n)
+{
+    const dv_op *o = &c->plan->ops->ops[op];
+    for (int v = 0; v < o->n_vars; v++)
+        n[v] =
+            (o->vars[v].end - o->vars[v].begin - 1) / c->plan->slices[op][v] +
+            1;
+}
+
+// Finds the tile number nth that a core computes of an op, as a slice number
+// for each variable; variable v has n_slots[v] slices. Returns 0 if the core
+// computes fewer tiles.
+static int slots_on(const checker *c, int32_t op, const int64_t *n_slots,
+                    int64_t core, int64_t nth, int64_t *slot)
 {
     const dv_group *g = &c->plan->groups[c->group_of[op]];
     const dv_op *o = &c->plan->ops->ops[op];
@@ -142,54 +163,67 @@ static int slots_on(const checker *c, int32_t op, int64_t core, int64_t nth,
     }
     for (int k = o->n_vars - 1; k >= 0 && tile >= 0; k--) {
         int v = dv_plan_digit(c->plan, op, k);
-        int64_t len = o->vars[v].end - o->vars[v].begin;
-        int64_t n = (len - 1) / c->plan->slices[op][v] + 1;
-        slot[v] = tile % n;
-        tile /= n;
+        slot[v] = 0;
+        if (n_slots[v] == 1)
+            continue; // a division takes as long as the rest
+        slot[v] = tile % n_slots[v];
+        tile /= n_slots[v];
     }
     return tile >= 0;
 }
 
-// Computes the box of elements that a core accesses in access a of an op, in
-// its n-th tile. Returns 1; 0 if it accesses nothing; -1 if the elements do not
-// form a box.
-static int touches(const checker *c, int32_t op, const dv_access *a, int write,
-                   int64_t core, int64_t nth, box *b)
+// Finds what the tiles of an op have in common for access a.
+static void find_reach(const checker *c, int32_t op, const dv_access *a,
+                       int is_write, reach *r)
 {
     const dv_op *o = &c->plan->ops->ops[op];
-    const dv_tensor *t = &c->plan->ops->tensors[a->tensor];
+    *r = (reach){.op = op, .access = a, .is_write = is_write, .is_box = 1};
+    count_slots(c, op, r->n_slots);
+    for (int d = 0; d < a->n_dims; d++) {
+        r->var[d] = -1;
+        r->is_box &= a->index[d].via < 0;
+        for (int v = 0; v < o->n_vars && r->is_box; v++) {
+            if (a->index[d].coef[v] == 0)
+                continue;
+            // A second variable makes a slanted shape, a factor other than 1
+            // leaves gaps: no box.
+            r->is_box = a->index[d].coef[v] == 1 && r->var[d] < 0;
+            r->var[d] = v;
+        }
+    }
+}
+
+// Computes the box of elements that a core accesses in its n-th tile of an op.
+// Returns 1; 0 if it accesses nothing; -1 if the elements do not form a box.
+static int touches(const checker *c, const reach *r, int64_t core, int64_t nth,
+                   box *b)
+{
+    const dv_op *o = &c->plan->ops->ops[r->op];
+    const dv_access *a = r->access;
     int64_t slot[DV_MAX_VARS];
-    int has = slots_on(c, op, core, nth, slot);
-    b->any = has > 0;
-    if (has <= 0)
-        return has;
-    for (int v = 0; v < o->n_vars && write; v++) {
-        int64_t len = o->vars[v].end - o->vars[v].begin;
-        if (o->vars[v].reduce && slot[v] != (len - 1) / c->plan->slices[op][v])
+    b->any = slots_on(c, r->op, r->n_slots, core, nth, slot);
+    if (!b->any)
+        return 0;
+    if (!r->is_box)
+        return -1;
+    for (int v = 0; v < o->n_vars && r->is_write; v++)
+        if (o->vars[v].reduce && slot[v] != r->n_slots[v] - 1)
             // The core computes only a partial sum of a split reduction; the
             // result is on another core.
             b->any = 0;
-    }
     for (int d = 0; d < a->n_dims; d++) {
-        int64_t first = a->index[d].base, last = first;
-        int moving = 0;
-        if (a->index[d].via >= 0)
-            return -1;
-        for (int v = 0; v < o->n_vars; v++) {
-            int64_t k = a->index[d].coef[v], slice = c->plan->slices[op][v];
+        int v = r->var[d];
+        b->lo[d] = a->index[d].base;
+        b->hi[d] = b->lo[d] + 1;
+        if (v >= 0) {
+            int64_t slice = c->plan->slices[r->op][v];
             int64_t from = o->vars[v].begin + slot[v] * slice;
-            int64_t to = dv_min_i64(from + slice, o->vars[v].end) - 1;
-            if (k == 0)
-                continue;
-            if (k != 1 || moving++)
-                return -1; // the elements have gaps or form a slanted shape
-            first += from;
-            last += to;
+            b->hi[d] = b->lo[d] + dv_min_i64(from + slice, o->vars[v].end);
+            b->lo[d] += from;
         }
-        if (first < 0 || last >= t->shape[d])
+        if (b->lo[d] < 0 ||
+            b->hi[d] > c->plan->ops->tensors[a->tensor].shape[d])
             return -1;
-        b->lo[d] = first;
-        b->hi[d] = last + 1;
     }
     return b->any;
 }
@@ -217,16 +251,15 @@ static const dv_access *first_access(const dv_op *o, int32_t tensor, int *write)
     return &o->write;
 }
 
-// Computes the box that a core holds in a home during its n-th tile.
-static int home_box(const checker *c, const dv_home *h, int64_t core,
-                    int64_t nth, box *b)
+// Finds what the tiles have in common by which a home is cut: touches returns
+// the box that a core holds in the home during its n-th tile.
+static void find_home_reach(const checker *c, const dv_home *h, reach *r)
 {
     int write;
     const dv_op *o = &c->plan->ops->ops[h->as_op];
     const dv_access *a = first_access(o, h->tensor, &write);
-    if (c->diagonal[h - c->s->homes])
-        return -1;
-    return touches(c, h->as_op, a, write, core, nth, b);
+    find_reach(c, h->as_op, a, write, r);
+    r->is_box &= !is_diagonal(o, a);
 }
 
 static int box_inside(const box *outer, const box *inner, int n_dims)
@@ -245,37 +278,53 @@ static int64_t elems(const box *b, int n_dims)
     return n;
 }
 
-// Returns the bytes of all blocks of the layout that a box of elements touches.
-// A block is a stick (the smallest unit of memory), a tile or an element.
-static int64_t bytes_of(const dv_layout *l, const box *b, int n_dims)
+// How a tensor is stored: blocks of so many elements along each of its dims,
+// and the bytes of all that a block holds. A block is a stick (the smallest
+// unit of memory), a tile or an element.
+typedef struct blocks {
+    int64_t bytes, elems[DV_MAX_DIMS];
+} blocks;
+
+static void find_blocks(const dv_layout *l, int n_dims, blocks *b)
 {
-    int64_t n = l->bytes / l->n_elems;
+    b->bytes = l->bytes / l->n_elems;
     for (int32_t i = 0; i < l->n_dims; i++)
         if (l->host[i] < 0)
-            n *= l->size[i];
+            b->bytes *= l->size[i];
     for (int d = 0; d < n_dims; d++) {
-        int64_t block = 1;
         int32_t outer = -1;
+        b->elems[d] = 1;
         for (int32_t i = l->n_dims - 1; i >= 0; i--) {
             if (l->host[i] != d)
                 continue;
             if (outer >= 0)
-                block *= l->size[outer];
+                b->elems[d] *= l->size[outer];
             outer = i;
         }
-        n *= block * ((b->hi[d] - 1) / block - b->lo[d] / block + 1);
+        b->bytes *= b->elems[d];
+    }
+}
+
+// Returns the bytes of all blocks that a box of elements touches.
+static int64_t bytes_of(const blocks *l, const box *b, int n_dims)
+{
+    int64_t n = l->bytes;
+    for (int d = 0; d < n_dims; d++) {
+        int64_t k = l->elems[d];
+        n *= k == 1 ? b->hi[d] - b->lo[d]
+                    : (b->hi[d] - 1) / k - b->lo[d] / k + 1;
     }
     return n;
 }
 
 // Returns the bytes of the accumulators of an op for a core's n-th tile.
-static int64_t sum_bytes(const checker *c, int32_t op, int64_t core,
-                         int64_t nth)
+static int64_t sum_bytes(const checker *c, int32_t op, const int64_t *n_slots,
+                         int64_t core, int64_t nth)
 {
     const dv_op *o = &c->plan->ops->ops[op];
     int64_t slot[DV_MAX_VARS];
     int64_t n = dv_op_partial_bytes(c->plan->ops, o);
-    if (slots_on(c, op, core, nth, slot) <= 0)
+    if (!slots_on(c, op, n_slots, core, nth, slot))
         return 0;
     for (int v = 0; v < o->n_vars; v++) {
         int64_t slice = c->plan->slices[op][v];
@@ -300,20 +349,23 @@ static dv_status check_size(const checker *c, int32_t i)
         return HOME_BREAKS(
             c, C11, i, "it ends at byte %" PRId64 ", a plan may use %" PRId64,
             h->address + h->core_bytes, most);
+    int sums = h->fill == DV_FILL_SUMMED;
+    blocks stored;
+    reach cut;
+    find_blocks(&c->plan->layouts[h->tensor], n_dims, &stored);
+    find_home_reach(c, h, &cut);
     for (int64_t core = 0; core < t->cores; core++) {
         int64_t tiles = tiles_on(c, h->as_op, core);
         for (int64_t nth = 0; nth < tiles; nth++) {
             box b;
-            int sums = h->fill == DV_FILL_SUMMED;
-            int has = sums ? 0 : home_box(c, h, core, nth, &b);
+            int has = sums ? 0 : touches(c, &cut, core, nth, &b);
             if (has < 0)
                 return HOME_BREAKS(
                     c, C11, i, "op %s does not cut it into boxes, one a core",
                     c->plan->ops->ops[h->as_op].name);
-            int64_t need =
-                sums  ? sum_bytes(c, h->as_op, core, nth)
-                : has ? bytes_of(&c->plan->layouts[h->tensor], &b, n_dims)
-                      : 0;
+            int64_t need = sums ? sum_bytes(c, h->as_op, cut.n_slots, core, nth)
+                           : has ? bytes_of(&stored, &b, n_dims)
+                                 : 0;
             if (need > h->core_bytes)
                 return HOME_BREAKS(c, C11, i,
                                    "core %" PRId64 " keeps %" PRId64
@@ -346,16 +398,14 @@ static int is_summed(const checker *c, int32_t op)
 }
 
 // Returns the number of the part of a result that a tile with these slices
-// computes.
-static int64_t part_of(const checker *c, int32_t op, const int64_t *slot)
+// computes; each variable is cut into n_slots.
+static int64_t part_of(const dv_op *o, const int64_t *n_slots,
+                       const int64_t *slot)
 {
-    const dv_op *o = &c->plan->ops->ops[op];
     int64_t part = 0;
-    for (int v = 0; v < o->n_vars; v++) {
-        int64_t len = o->vars[v].end - o->vars[v].begin;
+    for (int v = 0; v < o->n_vars; v++)
         if (o->vars[v].reduce)
-            part = part * ((len - 1) / c->plan->slices[op][v] + 1) + slot[v];
-    }
+            part = part * n_slots[v] + slot[v];
     return part;
 }
 
@@ -379,16 +429,17 @@ static dv_status check_sums(const checker *c, int32_t i)
             c->s->homes[k].as_op == h->as_op)
             return HOME_BREAKS(c, C36, i, "op %s sums up in home %d", o->name,
                                (int)k);
+    int64_t n_slots[DV_MAX_VARS], most[DV_MAX_VARS];
+    count_slots(c, h->as_op, n_slots);
+    for (int v = 0; v < o->n_vars; v++)
+        most[v] = n_slots[v] - 1;
+    int64_t final = part_of(o, n_slots, most);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
-        int64_t last[DV_MAX_VARS], slot[DV_MAX_VARS], most[DV_MAX_VARS];
+        int64_t last[DV_MAX_VARS], slot[DV_MAX_VARS];
         int64_t tiles = tiles_on(c, h->as_op, core), before = -1;
-        for (int v = 0; v < o->n_vars; v++)
-            most[v] = (o->vars[v].end - o->vars[v].begin - 1) /
-                      c->plan->slices[h->as_op][v];
-        int64_t final = part_of(c, h->as_op, most);
         for (int64_t nth = 0; nth < tiles; nth++) {
-            slots_on(c, h->as_op, core, nth, slot);
-            int64_t part = part_of(c, h->as_op, slot);
+            slots_on(c, h->as_op, n_slots, core, nth, slot);
+            int64_t part = part_of(o, n_slots, slot);
             int same = part == before + 1;
             for (int v = 0; v < o->n_vars && before >= 0; v++)
                 same &= o->vars[v].reduce || slot[v] == last[v];
@@ -507,6 +558,33 @@ static int lasts(const checker *c, const dv_home *h, int32_t use)
     return 1;
 }
 
+// Checks that home i, whose parts on the cores are `cut`, has on each core all
+// elements that access `a` of an op reads there.
+static dv_status check_read(const checker *c, int32_t i, const reach *cut,
+                            int32_t op, const dv_access *a)
+{
+    // A home that holds one tile at a time has those of the reader's tile; any
+    // other home has the same elements during all tiles of the reader.
+    int by_tile = in_tile_loop(c, cut->op);
+    reach read;
+    find_reach(c, op, a, 0, &read);
+    for (int64_t core = 0; core < c->plan->target.cores; core++) {
+        int64_t tiles = tiles_on(c, op, core);
+        for (int64_t nth = 0; nth < tiles; nth++) {
+            box has, need;
+            if (touches(c, cut, core, by_tile ? nth : 0, &has) < 0)
+                return HOME_BREAKS(c, C14, i, "it is not cut into boxes");
+            if (touches(c, &read, core, nth, &need) < 0 ||
+                !box_inside(&has, &need, a->n_dims))
+                return HOME_BREAKS(c, C14, i,
+                                   "op %s needs more of it on core %" PRId64
+                                   " than is there",
+                                   c->plan->ops->ops[op].name, core);
+        }
+    }
+    return DV_OK;
+}
+
 static dv_status check_reader(const checker *c, int32_t i, int32_t op)
 {
     const dv_home *h = &c->s->homes[i];
@@ -515,27 +593,11 @@ static dv_status check_reader(const checker *c, int32_t i, int32_t op)
     if (op < h->first_op + written || op >= h->end_op || !lasts(c, h, op))
         return HOME_BREAKS(c, C14, i, "op %s reads it when it is not there",
                            o->name);
-    // A home that holds one tile at a time has those of the reader's tile; any
-    // other home has the same elements during all tiles of the reader.
-    int by_tile = in_tile_loop(c, h->as_op);
-    for (int64_t core = 0; core < c->plan->target.cores; core++) {
-        int64_t tiles = tiles_on(c, op, core);
-        for (int64_t nth = 0; nth < tiles; nth++) {
-            box has, need;
-            if (home_box(c, h, core, by_tile ? nth : 0, &has) < 0)
-                return HOME_BREAKS(c, C14, i, "it is not cut into boxes");
-            for (int r = 0; r < o->n_reads; r++) {
-                if (o->reads[r].tensor != h->tensor)
-                    continue;
-                if (touches(c, op, &o->reads[r], 0, core, nth, &need) < 0 ||
-                    !box_inside(&has, &need, o->reads[r].n_dims))
-                    return HOME_BREAKS(c, C14, i,
-                                       "op %s needs more of it on core %" PRId64
-                                       " than is there",
-                                       o->name, core);
-            }
-        }
-    }
+    reach cut;
+    find_home_reach(c, h, &cut);
+    for (int r = 0; r < o->n_reads; r++)
+        if (o->reads[r].tensor == h->tensor)
+            DV_TRY(check_read(c, i, &cut, op, &o->reads[r]));
     return DV_OK;
 }
 
@@ -636,13 +698,16 @@ static dv_status check_copy(const checker *c, int32_t i)
             from->end_op == h->first_op && homes_share(&c->s->homes[k], from))
             return HOME_BREAKS(
                 c, C15, i, "home %d overwrites what it is moved from", (int)k);
+    reach cut, source;
+    find_home_reach(c, h, &cut);
+    find_home_reach(c, from, &source);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
         box need, has;
         int64_t found = 0;
-        home_box(c, h, core, 0, &need);
+        touches(c, &cut, core, 0, &need);
         for (int64_t other = 0; other < c->plan->target.cores; other++) {
             if ((!ring && other != core) ||
-                home_box(c, from, other, 0, &has) <= 0 || !need.any)
+                touches(c, &source, other, 0, &has) <= 0 || !need.any)
                 continue;
             for (int d = 0; d < n_dims; d++) {
                 has.lo[d] = dv_max_i64(has.lo[d], need.lo[d]);
@@ -694,13 +759,6 @@ static void gather_facts(const checker *c, facts *f)
         ends += !c->plan->groups[g].non_terminal;
     }
     find_tile_loops(c);
-    for (int32_t i = 0; i < c->s->n_homes; i++) {
-        const dv_home *h = &c->s->homes[i];
-        const dv_op *o = &p->ops[h->as_op];
-        int write;
-        c->diagonal[i] =
-            (uint8_t)is_diagonal(o, first_access(o, h->tensor, &write));
-    }
 }
 
 static int same_layout(const dv_layout *a, const dv_layout *b)
@@ -792,12 +850,15 @@ static dv_status check_in_place(const checker *c, int32_t i)
             "it takes the place of home %d, which the next tile reads",
             (int)h->in_place_of);
     int by_tile = in_tile_loop(c, p->as_op);
+    reach own, place;
+    find_home_reach(c, h, &own);
+    find_home_reach(c, p, &place);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
         int64_t tiles = dv_max_i64(tiles_on(c, h->as_op, core), 1);
         for (int64_t nth = 0; nth < tiles; nth++) {
             box a, b;
-            if (home_box(c, h, core, nth, &a) < 0 ||
-                home_box(c, p, core, by_tile ? nth : 0, &b) < 0 ||
+            if (touches(c, &own, core, nth, &a) < 0 ||
+                touches(c, &place, core, by_tile ? nth : 0, &b) < 0 ||
                 !box_inside(&a, &b, n_dims) || !box_inside(&b, &a, n_dims))
                 return HOME_BREAKS(c, C12, i,
                                    "home %d, whose place it takes, is cut "
@@ -895,9 +956,11 @@ static dv_status check_passed(const checker *c, int32_t i, int32_t op)
                            "op %s, to which it is passed, is not alone in its "
                            "group",
                            name);
+    reach cut;
+    find_home_reach(c, h, &cut);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
         box b;
-        if (home_box(c, h, core, 0, &b) > 0)
+        if (touches(c, &cut, core, 0, &b) > 0)
             found += elems(&b, t->n_dims);
     }
     if (found != t->n_elems)
@@ -1065,12 +1128,10 @@ dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag)
         return dv_fail(diag, DV_E_CHECK, at,
                        "homes in scratchpads need the section layout");
     int32_t *room = dv_alloc((4 * ops + 2 + 2 * n) * sizeof *room);
-    uint8_t *updated = dv_alloc(n + 1 + 2 * (size_t)plan->n_groups +
-                                (size_t)plan->scratch.n_homes);
+    uint8_t *updated = dv_alloc(n + 1 + 2 * (size_t)plan->n_groups);
     c.group_of = room;
     c.loops = updated ? updated + n + 1 : NULL;
     c.in_order = updated ? c.loops + plan->n_groups : NULL;
-    c.diagonal = updated ? c.in_order + plan->n_groups : NULL;
     facts f = {.updated = updated};
     if (room) {
         f.externs = room + ops;

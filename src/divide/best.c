@@ -69,7 +69,9 @@ typedef struct best {
 // into n slices of whole units (groups of elements that may not be separated).
 static int64_t longest(const dv_divide_space *s, int v, int64_t n)
 {
-    return dv_ceil_div(s->units[v], n) * s->eps[v];
+    // Most variables are not cut, and then no integer division is needed,
+    // which would take as long as the rest of this function.
+    return (n == 1 ? s->units[v] : dv_ceil_div(s->units[v], n)) * s->eps[v];
 }
 
 // Returns the number of positions of tensor i, along dim `dim` of its layout in

@@ -839,7 +839,7 @@ static dv_status check_op(const sdsc *s, int32_t i)
                       "%s is %s; of the types of Torch-Spyre's back end, f16, "
                       "bf16 and f32 are written as SuperDSC",
                       op->name, dv_dtype_get(t->dtype)->name);
-    if (dv_group_loops(&plan->groups[dv_group_of(plan, i)]))
+    if (plan->groups[dv_group_of(plan, i)].loops)
         return REFUSE(s,
                       "cores compute several tiles of %s; SuperDSC has one "
                       "slice per core: divvy emit of the program plans so",

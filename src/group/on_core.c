@@ -68,7 +68,7 @@ static int joins(const joiner *j, int32_t g, int32_t i)
     const dv_group *at = &plan->groups[g], *own = &plan->groups[i];
     // A loop over tiles is chosen as a whole: homes of other ops do not live
     // in it tile by tile.
-    if (own->same_loop || dv_group_loops(at) || dv_group_loops(own))
+    if (own->same_loop || at->loops || own->loops)
         return own->same_loop;
     if (!j->across[i] || j->waits[i] || dv_group_alone(plan, i) ||
         dv_group_alone(plan, i - 1) || !dv_same_deals(at, own) ||

@@ -57,6 +57,21 @@ void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile)
     }
 }
 
+void dv_plan_other_tile(dv_tile *t, const dv_plan *plan, int32_t op,
+                        int64_t tile)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    for (int v = 0; v < o->n_vars; v++) {
+        if (t->n_slots[v] == 1)
+            continue;
+        int64_t slice = plan->slices[op][v];
+        t->slot[v] = tile / t->weight[v] % t->n_slots[v];
+        t->begin[v] = o->vars[v].begin + t->slot[v] * slice;
+        t->end[v] =
+            t->begin[v] + dv_min_i64(slice, o->vars[v].end - t->begin[v]);
+    }
+}
+
 int dv_sums_in_rounds(const dv_plan *plan, const dv_group *g, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
@@ -80,7 +95,7 @@ int dv_group_in_step(const dv_plan *plan, const dv_group *g, int32_t op)
 {
     int64_t n = g->n_deals ? g->deals[0].n_tiles : 0;
     if (n < 2)
-        return !dv_group_loops(g);
+        return !g->loops;
     for (int32_t d = 0; d < g->n_deals; d++)
         if (g->deals[d].n_tiles != n || g->deals[d].first_tile != d * n ||
             (d && g->deals[d].core <= g->deals[d - 1].core))
@@ -239,6 +254,7 @@ dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag)
             first = tile_of_core(plan, i, c);
         g->deals[c] = (dv_deal){.core = c, .first_tile = first, .n_tiles = n};
     }
+    dv_group_note_deals(g);
     return DV_OK;
 }
 
@@ -312,6 +328,9 @@ dv_status dv_group_verify(const dv_plan *plan, dv_diag *diag)
 
 int32_t dv_group_of(const dv_plan *plan, int32_t op)
 {
+    // While a plan is searched for, most ops are groups of their own.
+    if (op < plan->n_groups && plan->groups[op].first_op == op)
+        return op;
     int32_t lo = 0, hi = plan->n_groups - 1;
     while (lo < hi) {
         int32_t mid = lo + (hi - lo) / 2;
@@ -321,6 +340,12 @@ int32_t dv_group_of(const dv_plan *plan, int32_t op)
             lo = mid + 1;
     }
     return lo;
+}
+
+int64_t dv_tiles_per_core(const dv_plan *plan, int32_t op)
+{
+    const dv_group *g = &plan->groups[dv_group_of(plan, op)];
+    return g->n_deals ? g->deals[0].n_tiles : 1;
 }
 
 int dv_same_deals(const dv_group *a, const dv_group *b)
@@ -455,6 +480,7 @@ static dv_status read_group(dv_plan *plan, dv_lexer *lx, dv_group *g)
         d->first_tile = begin;
         d->n_tiles = end - begin;
     }
+    dv_group_note_deals(g);
     return dv_lex(lx);
 }
 

@@ -218,6 +218,7 @@ static int deal(const chains *c, int32_t op, const trial *t, const int *var)
         }
     g->deals = deals;
     g->n_deals = n;
+    dv_group_note_deals(g);
     g->n_tiles = nx * ny;
     return 1;
 }

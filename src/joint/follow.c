@@ -224,6 +224,7 @@ static int deal_like_operand(const follower *f, int r, const dv_view *has)
         return 0;
     g->deals = deals;
     g->n_deals = (int32_t)n;
+    dv_group_note_deals(g);
     g->n_tiles = tiles;
     return 1;
 }

@@ -28,12 +28,6 @@ typedef struct improver {
     int known;
 } improver;
 
-static double memory_bytes(const dv_plan *plan)
-{
-    dv_traffic t = dv_plan_traffic(plan);
-    return (double)t.read_bytes + (double)t.write_bytes;
-}
-
 // Chooses scratchpad homes (tensors resident on the cores) for the current plan
 // and measures its main memory traffic. Keeps the plan if it is the best so
 // far.
@@ -43,7 +37,7 @@ static dv_status assess(improver *x)
     if (!dv_plan_snapshot_save(&now, x->plan, x->arena))
         return dv_nomem(x->diag);
     DV_TRY(dv_scratch_choose_homes(x->plan, x->rules, x->arena, x->diag));
-    double bytes = memory_bytes(x->plan);
+    double bytes = (double)dv_plan_memory_bytes(x->plan);
     x->work += x->plan->scratch.n_residents;
     if (bytes < x->bytes) {
         x->bytes = bytes;
@@ -132,6 +126,6 @@ dv_status dv_joint_improve(dv_plan *plan, const dv_scratch_rules *rules,
     if (may && !dv_plan_snapshot_save(&x.best, plan, arena))
         return dv_nomem(diag);
     DV_TRY(dv_scratch_choose_homes(plan, rules, arena, diag));
-    x.bytes = memory_bytes(plan);
+    x.bytes = (double)dv_plan_memory_bytes(plan);
     return may ? improve(&x) : DV_OK;
 }

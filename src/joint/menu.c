@@ -45,11 +45,13 @@ static int is_done(const menus *m)
     return m->work >= MAX_WORK || !dv_joint_cheaper(&m->least, &m->price);
 }
 
-// Divides an op as `d` says. *changed is set if it was divided otherwise.
-static dv_status divide(const menus *m, int32_t op, const dv_splits *d,
-                        int *changed)
+// Divides an op as `d` says; op `like`, which may be the same, is equal and was
+// divided so before. *changed is set if it was divided otherwise.
+static dv_status divide(const menus *m, int32_t op, int32_t like,
+                        const dv_splits *d, int *changed)
 {
     dv_plan *plan = m->plan;
+    dv_group *g = &plan->groups[op];
     const dv_divide_space *s = m->spaces[op];
     for (int v = 0; v < s->n_vars; v++) {
         int64_t slice = dv_min_i64(
@@ -57,8 +59,12 @@ static dv_status divide(const menus *m, int32_t op, const dv_splits *d,
         *changed |= slice != plan->slices[op][v];
         plan->slices[op][v] = slice;
     }
-    plan->groups[op].n_tiles = dv_plan_n_tiles(plan, op);
-    return dv_plan_deal(plan, op, &plan->groups[op], m->diag);
+    if (op != like) {
+        dv_group_deal_like(g, &plan->groups[like]);
+        return DV_OK;
+    }
+    g->n_tiles = dv_plan_n_tiles(plan, op);
+    return dv_plan_deal(plan, op, g, m->diag);
 }
 
 // Divides the ops that are like op i as `d` says. *changed is set to 0 if they
@@ -71,7 +77,7 @@ static dv_status divide_alike(const menus *m, int32_t i, const dv_splits *d,
     *changed = 0;
     for (int32_t k = i; k < plan->ops->n_ops; k++)
         if (plan->divisions[k].like == like && dv_joint_may_cut(plan, k))
-            DV_TRY(divide(m, k, d, changed));
+            DV_TRY(divide(m, k, i, d, changed));
     return DV_OK;
 }
 
@@ -234,7 +240,7 @@ static dv_status try_all(menus *m, tiny *x, int32_t op, double us)
         dv_plan_snapshot_restore(&x->before, m->plan);
         for (int32_t i = 0; i < op; i++)
             if (x->n[i])
-                DV_TRY(divide(m, i, &x->list[i][x->choice[i]], &unused));
+                DV_TRY(divide(m, i, i, &x->list[i][x->choice[i]], &unused));
         return assess(m, &unused);
     }
     if (!x->n[op])

@@ -77,6 +77,7 @@ static dv_status search(dv_plan *plan, const dv_scratch_rules *rules,
     // find.
     dv_scratch_rules quick = *rules;
     quick.evict = 0;
+    quick.unreported = 1;
     dv_divide_space *const *spaces = dv_joint_spaces(plan, arena);
     if (!spaces || !dv_plan_snapshot_save(&before, plan, arena))
         return dv_nomem(diag);

@@ -127,7 +127,7 @@ static int may_loop(const looper *l, int32_t op)
 {
     return dv_joint_may_cut(l->plan, op) &&
            !dv_access_is_indirect(&l->plan->ops->ops[op].write) &&
-           !dv_group_loops(&l->plan->groups[op]);
+           !l->plan->groups[op].loops;
 }
 
 // Finds how a trial cuts an op: its variables, and the number of slices of all

@@ -84,17 +84,21 @@ typedef struct search {
     int nomem;
 } search;
 
+static double count_bytes(const search *s, int32_t tensor, int stick)
+{
+    dv_layout l;
+    return dv_stick_layout(&l, s->t, &s->p->tensors[tensor], stick)
+               ? (double)l.bytes
+               : HUGE_BYTES;
+}
+
 // Returns the bytes of a tensor whose dim `stick` is divided into sticks
 // (DV_STICK_NONE: one element per stick). They are computed only once.
 static double bytes_of(const search *s, int32_t tensor, int stick)
 {
     double *known = &s->bytes[tensor * (DV_MAX_DIMS + 1) + stick + 1];
-    dv_layout l;
-    if (*known == 0 &&
-        !dv_stick_layout(&l, s->t, &s->p->tensors[tensor], stick))
-        *known = HUGE_BYTES;
-    else if (*known == 0)
-        *known = (double)l.bytes;
+    if (*known == 0)
+        *known = count_bytes(s, tensor, stick);
     return *known;
 }
 
@@ -375,9 +379,10 @@ static int can_become(const search *s, const state *x, const state *y)
         if (has_stick(&x->at[k], x->n - k, e) ||
             has_stick(s->settled[e->tensor], s->n_settled[e->tensor], e))
             continue;
-        // No move costs less than DV_MOVE_BYTES.
+        // What a move reads is left out, because it takes longer to find.
+        double least = bytes_of(s, e->tensor, e->stick) + DV_MOVE_BYTES;
         if ((!e->is_copy && s->updated[e->tensor]) ||
-            sum + here * DV_MOVE_BYTES > y->bytes)
+            sum + here * least > y->bytes)
             return 0;
         sum += here * move_cost(s, x, e->tensor, e->stick);
     }

@@ -32,15 +32,22 @@ enum {
     SEARCH_ITEM = 50000,
 };
 
+// Finds the best answer of the list heuristics; the others are not run after
+// one that places all items.
 static int best_list(const dv_task *t, dv_answer *out, const char **who,
                      dv_arena *a)
 {
     static const char *const names[] = {"greedy", "firstfit", "bestfit"};
     dv_answer other = {DV_NEW(a, int64_t, t->n), 0};
+    int64_t all = 0;
     if (!other.at)
         return 0;
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->items[i].in_play || t->items[i].fixed >= 0)
+            all = dv_add_most_i64(all, dv_max_i64(t->items[i].weight, 0));
     out->value = -1;
-    for (int rule = DV_GREEDY; rule <= DV_BEST_FIT; rule++) {
+    for (int rule = DV_GREEDY; rule <= DV_BEST_FIT && out->value < all;
+         rule++) {
         if (!dv_list_heuristic(t, (dv_list_rule)rule, &other))
             return 0;
         if (other.value <= out->value)

@@ -61,6 +61,11 @@ typedef struct dv_group {
     int64_t n_tiles;
     dv_deal *deals;
     int32_t n_deals;
+    // What the deals say (dv_group_note_deals): whether cores loop over tiles,
+    // because some core has several; whether deal number i is the only one of
+    // core i, for all i; and the number of tiles that are dealt.
+    uint8_t loops, in_order;
+    int64_t n_dealt;
     // 1 if scratchpad contents must survive the end of the group (ops that
     // share one tile space).
     int non_terminal;
@@ -431,6 +436,9 @@ static inline int dv_plan_digit(const dv_plan *plan, int32_t op, int k)
     return order ? order[k] : k;
 }
 void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile);
+// Changes a tile of an op to another tile of it.
+void dv_plan_other_tile(dv_tile *t, const dv_plan *plan, int32_t op,
+                        int64_t tile);
 // If a reduced variable is sliced, the tiles that differ only in reduced
 // variables compute parts (partial results) of the same elements. dv_tile_part
 // returns the number of the part that a tile computes, and sets *n_parts to the
@@ -454,10 +462,17 @@ int dv_sums_in_rounds(const dv_plan *plan, const dv_group *g, int32_t op);
 // at most one.
 dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag);
 
-// dv_group_of returns the group (ops that share one tile space) of an op;
-// dv_same_deals returns whether each core has the same tiles of both groups.
+// Returns the group (ops that share one tile space) of an op.
 int32_t dv_group_of(const dv_plan *plan, int32_t op);
+// Returns the number of tiles of each core, for an op of which all cores have
+// the same number.
+int64_t dv_tiles_per_core(const dv_plan *plan, int32_t op);
+// Returns whether each core has the same tiles of both groups.
 int dv_same_deals(const dv_group *a, const dv_group *b);
+// Notes in a group what its deals say. It must be called after they change.
+void dv_group_note_deals(dv_group *g);
+// Deals the tiles of a group like those of another one that has as many.
+void dv_group_deal_like(dv_group *g, const dv_group *from);
 
 // A saved plan that can be restored; its groups must have one op each.
 typedef struct dv_plan_snapshot {

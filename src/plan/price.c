@@ -132,7 +132,7 @@ static dv_group_work op_work(const dv_plan *plan, int32_t group, int32_t i,
 {
     const dv_scratch *s = &plan->scratch;
     const dv_op *op = &plan->ops->ops[i];
-    dv_traffic moved = dv_op_traffic(plan, group, i, -1);
+    dv_traffic moved = dv_op_load(plan, group, i);
     dv_group_work w = {.memory_bytes = dv_traffic_bytes(&moved),
                        .link_bytes =
                            dv_add_most_i64(moved.link_bytes, moved.pass_bytes),

@@ -243,6 +243,8 @@ static void add_accesses(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
 // How many elements an access needs in a tile, for tiles of one size: without a
 // border, the number does not depend on where the tile is.
 typedef struct tile_count {
+    uint32_t vars; // on which the access depends
+    int received;  // 1 if what each core receives is counted (ring_bytes)
     int known;
     int64_t len[DV_MAX_VARS], n;
 } tile_count;
@@ -274,11 +276,12 @@ static void add_passed(dv_traffic *sum, const dv_plan *plan, int32_t i, int r,
     const dv_op *op = &plan->ops->ops[i];
     const dv_access *a = &op->reads[r];
     int64_t n = count_in_tile(count, plan, op, a, t);
-    int64_t own = own_elems(home, core, op, a, t);
     int64_t bytes = elem_bytes(plan, a->tensor);
     sum->exact = sum->exact && n >= 0;
-    sum->ring_bytes += dv_max_i64(n - own, 0) * bytes;
-    if (dv_tile_fetches(plan, i, dv_access_vars(op, a), t))
+    if (count->received)
+        sum->ring_bytes +=
+            dv_max_i64(n - own_elems(home, core, op, a, t), 0) * bytes;
+    if (dv_tile_fetches(plan, i, count->vars, t))
         sum->pass_bytes += dv_max_i64(n, 0) * bytes;
 }
 
@@ -299,19 +302,14 @@ static void add_access(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
     int fetches = ring == DV_RING_NONE || dv_tile_fetches(plan, i, vars, t);
     dv_view v;
     tile_count count;
+    count.vars = vars;
+    count.received = 1;
     count.known = 0;
     const dv_view *home = ring >= 0 ? view_of_passed(&v, plan, ring) : NULL;
     if (ring >= 0)
         add_passed(sum, plan, i, k, home, t, core, &count);
     else
         add_accesses(sum, plan, i, k, t, fetches, !fetches);
-}
-
-// Returns the number of tiles that each core has, if it is the same for all.
-static int64_t tiles_per_core(const dv_plan *plan, int32_t op)
-{
-    const dv_group *g = &plan->groups[dv_group_of(plan, op)];
-    return g->n_deals ? g->deals[0].n_tiles : 1;
 }
 
 // Adds the traffic of a read with a border in all tiles, one by one, because
@@ -342,7 +340,7 @@ static void add_access_in_all(dv_traffic *sum, const dv_plan *plan, int32_t i,
     uint32_t vars = dv_access_vars(op, dv_op_access(op, k));
     int shared = dv_ring_of(plan, i, k) == DV_RING_MEMORY;
     int64_t times = 1, replicas = 1, slots[DV_MAX_VARS];
-    int64_t per_core = tiles_per_core(plan, i);
+    int64_t per_core = dv_tiles_per_core(plan, i);
     int uneven[DV_MAX_VARS], n = 0;
     dv_tile t;
     if (dv_op_access(op, k)->has_border) {
@@ -405,35 +403,31 @@ static int64_t part_before(const dv_op *op, const dv_tile *t)
     return found ? tile : -1;
 }
 
-// Adds the bytes of the partial result that a tile of a reduction which is cut
-// into slices gets from another core.
+// If a reduction is cut into slices, tile t continues the partial result of
+// another core: adds the bytes of that.
 static void add_part(dv_traffic *sum, const dv_plan *plan, const dv_group *g,
-                     int32_t i, int64_t tile, int64_t core)
+                     int32_t i, const dv_tile *t, int64_t core)
 {
     const dv_op *op = &plan->ops->ops[i];
-    int64_t results = 1;
-    dv_tile t;
-    dv_plan_tile(&t, plan, i, tile);
+    int64_t results = 1, before = part_before(op, t);
+    if (before < 0 || core_of(g, before) == core)
+        return;
     for (int v = 0; v < op->n_vars; v++)
-        results *= op->vars[v].reduce ? 1 : t.end[v] - t.begin[v];
-    int64_t before = part_before(op, &t);
-    if (before >= 0 && core_of(g, before) != core)
-        add_copy(sum, results * dv_op_partial_bytes(plan->ops, op));
+        results *= op->vars[v].reduce ? 1 : t->end[v] - t->begin[v];
+    add_copy(sum, results * dv_op_partial_bytes(plan->ops, op));
 }
 
 static void add_tile(dv_traffic *sum, const dv_plan *plan, int32_t i,
-                     int64_t tile, int64_t core)
+                     const dv_tile *t, int64_t core)
 {
     const dv_op *op = &plan->ops->ops[i];
     int last = 1;
-    dv_tile t;
-    dv_plan_tile(&t, plan, i, tile);
     for (int v = 0; v < op->n_vars; v++)
-        last = last && (!op->vars[v].reduce || t.slot[v] == t.n_slots[v] - 1);
+        last = last && (!op->vars[v].reduce || t->slot[v] == t->n_slots[v] - 1);
     for (int r = 0; r < op->n_reads; r++)
-        add_access(sum, plan, i, r, &t, core);
+        add_access(sum, plan, i, r, t, core);
     if (last)
-        add_access(sum, plan, i, op->n_reads, &t, core);
+        add_access(sum, plan, i, op->n_reads, t, core);
 }
 
 // Returns whether the traffic of access k of op i must be counted tile by tile,
@@ -447,25 +441,31 @@ static int is_counted_by_tile(const dv_plan *plan, int32_t i, int k)
 
 // Adds what all reads of op i receive over the ring in the tiles of some cores,
 // where that is counted tile by tile: of ring number `ring`, or of all cores if
-// it is negative.
+// it is negative. What passes, or with `received` also what each core gets of
+// it.
 static void add_all_passed(dv_traffic *sum, const dv_plan *plan,
-                           const dv_group *g, int32_t i, int64_t ring)
+                           const dv_group *g, int32_t i, int64_t ring,
+                           int received)
 {
-    for (int r = 0; r < plan->ops->ops[i].n_reads; r++) {
+    const dv_op *op = &plan->ops->ops[i];
+    dv_tile t;
+    for (int r = 0; r < op->n_reads; r++) {
         int32_t from = dv_ring_of(plan, i, r);
         dv_view v;
         tile_count count;
-        const dv_view *home = from >= 0 ? view_of_passed(&v, plan, from) : NULL;
-        count.known = 0;
         if (!is_counted_by_tile(plan, i, r))
             continue;
+        const dv_view *home = from >= 0 ? view_of_passed(&v, plan, from) : NULL;
+        count.vars = dv_access_vars(op, &op->reads[r]);
+        count.received = received;
+        count.known = 0;
+        dv_plan_tile(&t, plan, i, 0);
         for (int32_t d = 0; d < g->n_deals; d++) {
             int64_t core = g->deals[d].core;
             if (ring >= 0 && dv_target_ring(&plan->target, core) != ring)
                 continue;
             for (int64_t k = 0; k < g->deals[d].n_tiles; k++) {
-                dv_tile t;
-                dv_plan_tile(&t, plan, i, g->deals[d].first_tile + k);
+                dv_plan_other_tile(&t, plan, i, g->deals[d].first_tile + k);
                 if (from >= 0)
                     add_passed(sum, plan, i, r, home, &t, core, &count);
                 else
@@ -473,6 +473,18 @@ static void add_all_passed(dv_traffic *sum, const dv_plan *plan,
             }
         }
     }
+}
+
+// Returns whether a home that starts at an op is loaded, copied or stored.
+static int fills_by_transfer(const dv_scratch *s, int32_t op)
+{
+    for (int32_t i = s->fill_at ? s->fill_at[op] : 0;
+         s->fill_at && i < s->fill_at[op + 1]; i++) {
+        const dv_home *h = &s->homes[s->fill_order[i]];
+        if (h->stored || h->fill == DV_FILL_LOADED || h->fill == DV_FILL_RING)
+            return 1;
+    }
+    return 0;
 }
 
 // Adds the traffic of the homes (tensors resident in scratchpads) of an op:
@@ -677,7 +689,7 @@ static int64_t busiest_ring(const dv_plan *plan, const dv_group *g, int32_t op,
     int64_t most = 0;
     for (int64_t first = 0; first < t->cores; first += t->ring_cores) {
         dv_traffic sum = {.exact = 1};
-        add_all_passed(&sum, plan, g, op, dv_target_ring(t, first));
+        add_all_passed(&sum, plan, g, op, dv_target_ring(t, first), 0);
         for (int64_t c = first;
              c < dv_min_i64(first + t->ring_cores, t->cores) && fills; c++)
             add_homes(&sum, plan, op, c);
@@ -686,8 +698,10 @@ static int64_t busiest_ring(const dv_plan *plan, const dv_group *g, int32_t op,
     return most;
 }
 
-dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
-                         int64_t core)
+// Returns the traffic of one op on one core, or on all cores if core is -1;
+// with `received` 0 without what each core receives over the ring.
+static dv_traffic op_traffic(const dv_plan *plan, int32_t group, int32_t op,
+                             int64_t core, int received)
 {
     dv_traffic sum = {.exact = 1};
     const dv_group *g = &plan->groups[group];
@@ -697,26 +711,41 @@ dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
     const dv_op *o = &plan->ops->ops[op];
     int by_tile = core >= 0 || dv_plan_splits_reduction(plan, op);
     if (core < 0)
-        add_all_passed(&sum, plan, g, op, -1);
+        add_all_passed(&sum, plan, g, op, -1, received);
     for (int k = 0; k <= o->n_reads && core < 0; k++)
         if (!is_counted_by_tile(plan, op, k))
             add_access_in_all(&sum, plan, op, k);
+    dv_tile t;
+    if (by_tile)
+        dv_plan_tile(&t, plan, op, 0);
     for (int32_t d = 0; d < g->n_deals && by_tile; d++)
         for (int64_t k = 0; k < g->deals[d].n_tiles; k++) {
             int64_t tile = g->deals[d].first_tile + k, at = g->deals[d].core;
-            if (at == core)
-                add_tile(&sum, plan, op, tile, at);
-            if (core < 0 || at == core)
-                add_part(&sum, plan, g, op, tile, at);
+            if (core >= 0 && at != core)
+                continue;
+            dv_plan_other_tile(&t, plan, op, tile);
+            if (core >= 0)
+                add_tile(&sum, plan, op, &t, at);
+            add_part(&sum, plan, g, op, &t, at);
         }
-    const int32_t *fill_at = plan->scratch.fill_at;
-    int fills = fill_at && fill_at[op] < fill_at[op + 1];
+    int fills = fills_by_transfer(&plan->scratch, op);
     for (int64_t c = 0; c < plan->target.cores && fills; c++)
         if (core < 0 || c == core)
             add_homes(&sum, plan, op, c);
     if (core < 0 && sum.pass_bytes > 0 && dv_target_has_rings(&plan->target))
         sum.pass_bytes = busiest_ring(plan, g, op, fills);
     return sum;
+}
+
+dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
+                         int64_t core)
+{
+    return op_traffic(plan, group, op, core, 1);
+}
+
+dv_traffic dv_op_load(const dv_plan *plan, int32_t group, int32_t op)
+{
+    return op_traffic(plan, group, op, -1, 0);
 }
 
 void dv_op_traffic_by_core(const dv_plan *plan, int32_t group, int32_t op,
@@ -736,13 +765,16 @@ void dv_op_traffic_by_core(const dv_plan *plan, int32_t group, int32_t op,
             continue;
         if (grid)
             add_range(&t, plan, grid, op, i, &shape);
-        for (int64_t k = 0; !grid && k < g->deals[i].n_tiles; k++)
-            add_tile(&t, plan, op, g->deals[i].first_tile + k, core);
+        for (int64_t k = 0; !grid && k < g->deals[i].n_tiles; k++) {
+            dv_tile tile;
+            dv_plan_tile(&tile, plan, op, g->deals[i].first_tile + k);
+            add_tile(&t, plan, op, &tile, core);
+        }
         bytes[core - first_core] =
             dv_add_most_i64(bytes[core - first_core], dv_traffic_bytes(&t));
     }
-    for (int64_t c = first_core; c < end && plan->scratch.fill_at && !grid;
-         c++) {
+    int fills = !grid && fills_by_transfer(&plan->scratch, op);
+    for (int64_t c = first_core; c < end && fills; c++) {
         dv_traffic t = {.exact = 1};
         add_homes(&t, plan, op, c);
         bytes[c - first_core] =
@@ -750,7 +782,7 @@ void dv_op_traffic_by_core(const dv_plan *plan, int32_t group, int32_t op,
     }
 }
 
-dv_traffic dv_plan_traffic(const dv_plan *plan)
+static dv_traffic plan_traffic(const dv_plan *plan, int received)
 {
     const dv_program *p = plan->ops;
     dv_traffic sum = {.exact = 1};
@@ -765,11 +797,22 @@ dv_traffic dv_plan_traffic(const dv_plan *plan)
             end[++depth] = p->repeats[next].end_op;
         }
         for (; i < plan->groups[g].end_op; i++) {
-            dv_traffic t = dv_op_traffic(plan, g, i, -1);
+            dv_traffic t = op_traffic(plan, g, i, -1, received);
             add_sum(&sum, &t, times[depth]);
         }
     }
     return sum;
+}
+
+dv_traffic dv_plan_traffic(const dv_plan *plan)
+{
+    return plan_traffic(plan, 1);
+}
+
+int64_t dv_plan_memory_bytes(const dv_plan *plan)
+{
+    dv_traffic t = plan_traffic(plan, 0);
+    return dv_traffic_bytes(&t);
 }
 
 // Returns the number of elements that access k of an op touches in all its

@@ -36,6 +36,9 @@ static inline int64_t dv_traffic_bytes(const dv_traffic *t)
 // Returns the traffic of the whole plan; ops in repeat loops count once per
 // iteration.
 dv_traffic dv_plan_traffic(const dv_plan *plan);
+// Returns the bytes that the plan moves from and to main memory, at most
+// INT64_MAX.
+int64_t dv_plan_memory_bytes(const dv_plan *plan);
 // Returns a lower bound of the main-memory traffic of any plan of the program,
 // in bytes: every input element that some op reads is read once, and every
 // output is written once.
@@ -43,6 +46,9 @@ int64_t dv_plan_least_bytes(const dv_plan *plan);
 // Returns the traffic of one op on one core, or on all cores if core is -1.
 dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
                          int64_t core);
+// Returns the traffic of one op on all cores, except that ring_bytes lacks what
+// passes by: the price does not depend on it, and it takes long to count.
+dv_traffic dv_op_load(const dv_plan *plan, int32_t group, int32_t op);
 // Adds the bytes that an op moves from and to main memory on each of the cores
 // first_core..first_core+n to the element of `bytes` for that core.
 void dv_op_traffic_by_core(const dv_plan *plan, int32_t group, int32_t op,

@@ -1,22 +1,38 @@
 #include "plan/view.h"
 #include "base/math.h"
 
-int dv_group_loops(const dv_group *g)
+// Returns whether two deals of a group give tiles to the same core.
+static int deals_twice(const dv_group *g)
 {
-    // Planning asks this often, hence a pass without branches that leaves the
-    // search for cores with several deals to the few groups that may have some.
-    int many = g->n_deals > 0 && g->deals[0].n_tiles > 1, descends = 0;
-    for (int32_t d = 1; d < g->n_deals; d++) {
-        many |= g->deals[d].n_tiles > 1;
-        descends |= g->deals[d - 1].core >= g->deals[d].core;
-    }
-    if (many || !descends)
-        return many;
     for (int32_t d = 0; d < g->n_deals; d++)
         for (int32_t e = 0; e < d; e++)
             if (g->deals[d].core == g->deals[e].core)
                 return 1;
     return 0;
+}
+
+void dv_group_note_deals(dv_group *g)
+{
+    int many = 0, ascends = 1, in_order = 1;
+    g->n_dealt = 0;
+    for (int32_t d = 0; d < g->n_deals; d++) {
+        g->n_dealt = dv_add_most_i64(g->n_dealt, g->deals[d].n_tiles);
+        many |= g->deals[d].n_tiles > 1;
+        in_order &= g->deals[d].core == d;
+        ascends &= d == 0 || g->deals[d - 1].core < g->deals[d].core;
+    }
+    g->in_order = (uint8_t)in_order;
+    g->loops = many || (!ascends && deals_twice(g));
+}
+
+void dv_group_deal_like(dv_group *g, const dv_group *from)
+{
+    g->n_tiles = from->n_tiles;
+    g->deals = from->deals;
+    g->n_deals = from->n_deals;
+    g->loops = from->loops;
+    g->in_order = from->in_order;
+    g->n_dealt = from->n_dealt;
 }
 
 int64_t dv_group_tile(const dv_group *g, int64_t core, int64_t round)
@@ -74,13 +90,6 @@ const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k)
         seen |= v >= 0 ? 1u << v : 0;
         out->var[d] = (int8_t)v;
     }
-    int many = 0, order = 1;
-    for (int32_t i = 0; i < out->group->n_deals; i++) {
-        many |= out->group->deals[i].n_tiles > 1;
-        order &= out->group->deals[i].core == i;
-    }
-    out->in_order = order;
-    out->loops = many || (!order && dv_group_loops(out->group));
     find_cuts(out, o);
     return NULL;
 }
@@ -89,7 +98,7 @@ const char *dv_view_make_whole(dv_view *out, const dv_plan *plan, int32_t op,
                                int k)
 {
     const char *why = dv_view_make(out, plan, op, k);
-    if (!why && out->loops)
+    if (!why && out->group->loops)
         why = "an op that touches it runs in rounds";
     return why;
 }
@@ -97,8 +106,8 @@ const char *dv_view_make_whole(dv_view *out, const dv_plan *plan, int32_t op,
 static int64_t tile_of(const dv_view *v, int64_t core, int64_t round)
 {
     const dv_group *g = v->group;
-    round = v->loops ? round : 0;
-    if (!v->in_order)
+    round = v->group->loops ? round : 0;
+    if (!v->group->in_order)
         return dv_group_tile(g, core, round);
     if (core >= g->n_deals || round >= g->deals[core].n_tiles)
         return -1;
@@ -109,9 +118,9 @@ static int64_t tile_of(const dv_view *v, int64_t core, int64_t round)
 static int64_t rounds_of(const dv_view *v, int64_t core)
 {
     int64_t n = 0;
-    if (!v->loops)
+    if (!v->group->loops)
         return 1;
-    if (v->in_order)
+    if (v->group->in_order)
         return core < v->group->n_deals ? v->group->deals[core].n_tiles : 0;
     for (int32_t d = 0; d < v->group->n_deals; d++)
         if (v->group->deals[d].core == core)
@@ -162,7 +171,7 @@ int dv_view_holds(const dv_view *a, const dv_view *b)
     int64_t from[DV_MAX_DIMS], to[DV_MAX_DIMS];
     if (cut_alike(a, b))
         return 1;
-    if (a->loops && !dv_same_deals(a->group, b->group))
+    if (a->group->loops && !dv_same_deals(a->group, b->group))
         return 0;
     for (int64_t c = 0; c < a->plan->target.cores; c++) {
         int64_t rounds = rounds_of(b, c);
@@ -230,10 +239,7 @@ static int64_t elems_on(const dv_view *v, int64_t core, int changed)
 // which the checker proves, all boxes are on some core.
 static int all_dealt(const dv_view *v)
 {
-    int64_t n = 0;
-    for (int32_t d = 0; d < v->group->n_deals; d++)
-        n += v->group->deals[d].n_tiles;
-    return n == v->n_tiles;
+    return v->group->n_dealt == v->n_tiles;
 }
 
 int64_t dv_view_elems(const dv_view *v)
@@ -316,7 +322,7 @@ int64_t dv_home_elems(const dv_plan *plan, const dv_home *h, int64_t core)
 // tiles that it is cut into.
 static int lives_as_group(const dv_home *h, const dv_view *v)
 {
-    return v->loops && h->first_op == v->group->first_op &&
+    return v->group->loops && h->first_op == v->group->first_op &&
            h->end_op == v->group->end_op;
 }
 
@@ -356,6 +362,16 @@ int dv_home_fetches(const dv_plan *plan, const dv_home *h, int64_t core)
     return dv_tile_fetches(plan, h->as_op, dv_access_vars(o, a), &t);
 }
 
+// Returns how many elements, along the dim of the tensor that dim i of the
+// stored layout is a part of, lie in one position of dim i.
+static int64_t block_of(const dv_layout *l, int32_t i)
+{
+    int64_t block = 1;
+    for (int32_t k = i + 1; k < l->n_dims; k++)
+        block *= l->host[k] == l->host[i] ? l->size[k] : 1;
+    return block;
+}
+
 // Returns how many positions a box lo..hi covers along dim i of the stored
 // layout, and the first one. If a dim of the tensor is stored as blocks, the
 // box is rounded to whole blocks: only the number of the block varies.
@@ -363,15 +379,13 @@ static int64_t positions(const dv_layout *l, int32_t i, const int64_t *lo,
                          const int64_t *hi, int64_t *first)
 {
     int32_t h = l->host[i];
-    int64_t block = 1;
     *first = 0;
     if (h < 0)
         return l->size[i];
     for (int32_t k = 0; k < i; k++)
         if (l->host[k] == h)
             return l->size[i];
-    for (int32_t k = i + 1; k < l->n_dims; k++)
-        block *= l->host[k] == h ? l->size[k] : 1;
+    int64_t block = block_of(l, i);
     *first = lo[h] / block;
     return (hi[h] - 1) / block - *first + 1;
 }

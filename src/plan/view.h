@@ -26,10 +26,6 @@ typedef struct dv_view {
     int32_t op, n_dims;
     int64_t n_tiles; // of the op
     int is_write;
-    // 1 if some core has several tiles, so that it holds another box in every
-    // round.
-    int loops;
-    int in_order; // 1 if deal number i is the only one of core i, for all i
     // Variable that indexes each dim; -1 if the dim has one element.
     int8_t var[DV_MAX_DIMS];
     dv_view_cut cut[DV_MAX_DIMS]; // how the variable of each dim is sliced
@@ -39,8 +35,6 @@ typedef struct dv_view {
     int n_parts;
 } dv_view;
 
-// Returns whether the cores of a group loop over tiles: some core has several.
-int dv_group_loops(const dv_group *g);
 // Returns the tile that a core computes in a round, or -1 if it has none. A
 // core computes its first tile in round 0.
 int64_t dv_group_tile(const dv_group *g, int64_t core, int64_t round);

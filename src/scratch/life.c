@@ -39,7 +39,7 @@ static void find_tile_loops(dv_life *l)
         int32_t first = plan->groups[g].first_op;
         for (end = g + 1; end < plan->n_groups && plan->groups[end].same_loop;)
             end++;
-        if (!dv_group_loops(&plan->groups[g]))
+        if (!plan->groups[g].loops)
             continue;
         for (int32_t i = first; i < plan->groups[end - 1].end_op; i++) {
             l->tile_first[i] = first;
@@ -133,6 +133,24 @@ static void find_apart(dv_life *l)
                     dv_op_set_lacks(&l->plan->target.keep, &p->ops[i], word));
 }
 
+// Begins the table of what accesses take from main memory (taken).
+static int begin_taken(dv_life *l)
+{
+    const dv_program *p = l->plan->ops;
+    int32_t n = 0;
+    l->taken_at = DV_NEW(l->arena, int32_t, p->n_ops);
+    if (!l->taken_at)
+        return 0;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        l->taken_at[i] = n;
+        n += p->ops[i].n_reads + 1;
+    }
+    l->taken = DV_NEW(l->arena, int64_t, n);
+    if (l->taken)
+        memset(l->taken, -1, (size_t)n * sizeof *l->taken);
+    return l->taken != NULL;
+}
+
 static int look_up(dv_life *l)
 {
     const dv_program *p = l->plan->ops;
@@ -162,7 +180,7 @@ static int look_up(dv_life *l)
     }
     find_apart(l);
     find_tile_loops(l);
-    return find_loops(l) && find_reads(l);
+    return find_loops(l) && find_reads(l) && begin_taken(l);
 }
 
 // Returns the op at which a tensor's stay in the scratchpads ends if it begins
@@ -225,7 +243,7 @@ static double read_bytes(const dv_life *l, int32_t op, int32_t tensor)
     return sum * l->times[op];
 }
 
-int64_t dv_life_read_bytes(const dv_life *l, int32_t op, int k)
+static int64_t count_read_bytes(const dv_life *l, int32_t op, int k)
 {
     const dv_op *o = &l->plan->ops->ops[op];
     dv_view v;
@@ -234,6 +252,14 @@ int64_t dv_life_read_bytes(const dv_life *l, int32_t op, int k)
     if (o->is_extern || dv_view_make(&v, l->plan, op, k))
         return 0;
     return dv_view_elems(&v) * elem_bytes(l, dv_op_access(o, k)->tensor);
+}
+
+int64_t dv_life_read_bytes(const dv_life *l, int32_t op, int k)
+{
+    int64_t *known = &l->taken[l->taken_at[op] + k];
+    if (*known < 0)
+        *known = count_read_bytes(l, op, k);
+    return *known;
 }
 
 static int push_use(dv_life *l, int32_t op)

@@ -61,9 +61,8 @@ void dv_scratch_count_saved(dv_plan *plan)
 {
     dv_plan off = *plan;
     off.scratch = (dv_scratch){0};
-    dv_traffic with = dv_plan_traffic(plan), bare = dv_plan_traffic(&off);
     plan->scratch.saved_bytes =
-        dv_traffic_bytes(&bare) - dv_traffic_bytes(&with);
+        dv_plan_memory_bytes(&off) - dv_plan_memory_bytes(plan);
 }
 
 dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
@@ -187,7 +186,7 @@ static void print_home(dv_text *out, const dv_plan *plan, int32_t i)
     print_ops(out, " passed to ", h->passed_to, h->n_passed_to);
     if (h->fill == DV_FILL_SUMMED)
         dv_put(out, " # partial sums");
-    else if (dv_group_loops(&plan->groups[dv_group_of(plan, h->as_op)]))
+    else if (plan->groups[dv_group_of(plan, h->as_op)].loops)
         dv_put(out, " # one tile at a time");
     dv_put(out, "\n");
 }

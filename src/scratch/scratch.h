@@ -65,6 +65,9 @@ typedef struct dv_scratch_rules {
     // The caller's solver for addresses, or NULL.
     dv_placer place;
     void *place_user;
+    // What became of each candidate is not reported: the plan is only compared
+    // with others.
+    int unreported;
 } dv_scratch_rules;
 
 typedef struct dv_cand {
@@ -114,6 +117,10 @@ typedef struct dv_life {
     // Per op: why neither its operands nor its result may be resident for it,
     // as a predicate of the op ("is barred"); NULL: they may be.
     const char **apart;
+    // Per op, and per access from taken_at[op] on: dv_life_read_bytes, or -1 as
+    // long as nobody has asked for it.
+    int32_t *taken_at;
+    int64_t *taken;
     uint8_t *updated;
     dv_cand *cands;
     int32_t n_cands, cap_cands;

@@ -19,13 +19,6 @@
 #include "scratch/scratch.h"
 #include <math.h>
 
-// Returns the number of tiles of each core, for an op whose rounds are regular.
-static int64_t rounds_of(const dv_plan *plan, int32_t op)
-{
-    const dv_group *g = &plan->groups[dv_group_of(plan, op)];
-    return g->n_deals ? g->deals[0].n_tiles : 1;
-}
-
 // Counts, for read r of an op, the tiles that need the same elements in the
 // same round, and the rounds in which the same elements are needed again. Both
 // differ only in variables that the read does not depend on.
@@ -34,7 +27,7 @@ static int64_t count_alike(const dv_plan *plan, int32_t op, int r,
 {
     const dv_op *o = &plan->ops->ops[op];
     uint32_t vars = dv_access_vars(o, &o->reads[r]);
-    int64_t n = 1, n_rounds = rounds_of(plan, op);
+    int64_t n = 1, n_rounds = dv_tiles_per_core(plan, op);
     dv_tile t;
     dv_plan_tile(&t, plan, op, 0);
     *rounds = 1;
@@ -77,7 +70,7 @@ int64_t dv_sharers(const dv_plan *plan, int32_t op, int r)
 static int is_written_in_loop(const dv_plan *plan, int32_t i, int32_t tensor)
 {
     int32_t g = dv_group_of(plan, i);
-    if (!dv_group_loops(&plan->groups[g]))
+    if (!plan->groups[g].loops)
         return 0;
     while (plan->groups[g].same_loop)
         g--;
@@ -158,7 +151,7 @@ static double compute_us(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
     dv_cost_work w = {.partials = 1};
-    double points = (double)rounds_of(plan, op);
+    double points = (double)dv_tiles_per_core(plan, op);
     for (int v = 0; v < o->n_vars; v++)
         points *= (double)dv_min_i64(plan->slices[op][v], dv_var_len(o, v));
     *(dv_op_kind(o) == DV_KIND_CONTRACTION ? &w.macs : &w.ops) = points;
@@ -210,12 +203,12 @@ static int use_ring(load *l, const dv_plan *plan, const dv_scratch_rules *rules,
     const dv_op *o = &plan->ops->ops[i];
     double before = l->memory_bytes;
     for (int r = 0; r < o->n_reads; r++) {
-        double bytes = (double)dv_received_bytes(plan, i, r);
         if (o->reads[r].tensor != tensor)
             continue;
         if (dv_ring_of(plan, i, r) != DV_RING_NONE ||
             dv_home_of(plan, i, r) >= 0 || !dv_can_share(plan, rules, i, r))
             return 0;
+        double bytes = (double)dv_received_bytes(plan, i, r);
         l->memory_bytes -= bytes * (double)(dv_sharers(plan, i, r) - 1);
         l->ring_bytes +=
             bytes /
@@ -232,10 +225,13 @@ static int share_op(dv_scratch *s, const dv_plan *plan,
     const dv_op *o = &plan->ops->ops[i];
     load now = {.compute_us = compute_us(plan, i)};
     for (int r = 0; r < o->n_reads; r++) {
+        int passed = dv_ring_of(plan, i, r) >= 0;
+        if (!passed && dv_home_of(plan, i, r) >= 0)
+            continue;
         double bytes = (double)dv_received_bytes(plan, i, r);
-        if (dv_ring_of(plan, i, r) >= 0)
+        if (passed)
             now.ring_bytes += bytes;
-        else if (dv_home_of(plan, i, r) < 0)
+        else
             now.memory_bytes += bytes * (double)dv_sharers(plan, i, r);
     }
     for (int r = 0; r < o->n_reads; r++) {

@@ -344,15 +344,9 @@ static double spares(const solver *s, const dv_home *h)
     return sum;
 }
 
-static double total(const solver *s)
-{
-    double sum = 0;
-    for (int32_t i = 0; i < s->out->n_homes; i++)
-        sum += spares(s, &s->out->homes[i]);
-    return sum;
-}
-
-static int report(solver *s)
+// Reports what became of each candidate; the homes save so many bytes of main
+// memory traffic.
+static int report(solver *s, const double *spared)
 {
     const dv_life *l = s->life;
     s->out->residents = DV_NEW(s->arena, dv_resident, l->n_cands);
@@ -370,7 +364,7 @@ static int report(solver *s)
                            .core_bytes = c->core_bytes};
         r->denied = c->denied - 1;
         if (r->home >= 0) {
-            r->saved_bytes = (int64_t)spares(s, &s->out->homes[r->home]);
+            r->saved_bytes = (int64_t)spared[r->home];
         } else {
             r->crowded = !c->barred;
             why = c->barred ? c->barred
@@ -408,12 +402,19 @@ static dv_status try_one(solver *s, int evict, double *saved)
         return dv_nomem(s->diag);
     link_rings(s);
     find_in_place_reuse(s);
-    *saved = total(s);
+    *saved = 0;
     s->out->solver =
         dv_arena_copy(s->arena, s->placed->solver, strlen(s->placed->solver));
-    if (!s->out->solver || !report(s))
+    if (!s->out->solver)
         return dv_nomem(s->diag);
-    return DV_OK;
+    if (s->life->rules->unreported && !s->life->rules->evict)
+        return DV_OK; // nobody asks what the homes save
+    double *spared = DV_NEW(s->life->arena, double, s->out->n_homes);
+    for (int32_t i = 0; spared && i < s->out->n_homes; i++) {
+        spared[i] = spares(s, &s->out->homes[i]);
+        *saved += spared[i];
+    }
+    return spared && report(s, spared) ? DV_OK : dv_nomem(s->diag);
 }
 
 static dv_status solve(solver *s)

@@ -1101,7 +1101,7 @@ static void run_ops(dv_sim *m, const dv_group *g, dv_strips *s,
 static int runs_by_tiles(const dv_sim *m, const dv_group *g)
 {
     const dv_scratch *s = &m->plan->scratch;
-    if (!m->scratch || !dv_group_loops(g))
+    if (!m->scratch || !g->loops)
         return 0;
     for (int32_t i = s->fill_at[g->first_op]; i < s->fill_at[g->end_op]; i++) {
         int32_t as = s->homes[s->fill_order[i]].as_op;

@@ -88,6 +88,7 @@ void random_deal(rng *r, dv_plan *plan, dv_group *g, int64_t n)
         g->deals[i] = g->deals[k];
         g->deals[k] = t;
     }
+    dv_group_note_deals(g);
 }
 
 void random_merge(rng *r, dv_plan *plan)

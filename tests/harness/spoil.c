@@ -426,6 +426,7 @@ static int turned_owners(victim *v) // C14, C15
     for (int32_t d = 0; d + 1 < group->n_deals; d++)
         group->deals[d].core = group->deals[d + 1].core;
     group->deals[group->n_deals - 1].core = first;
+    dv_group_note_deals(group);
     return 1;
 }
 
@@ -666,6 +667,7 @@ static int shared_out_of_step(victim *v) // C35
     g->deals[0].n_tiles++;
     g->deals[1].first_tile++;
     g->deals[1].n_tiles--;
+    dv_group_note_deals(g);
     return 1;
 }
 
@@ -677,6 +679,7 @@ static int shared_out_of_order(victim *v) // C35
         return 0;
     g->deals[0].core = 1;
     g->deals[1].core = 0;
+    dv_group_note_deals(g);
     return 1;
 }
 
@@ -717,6 +720,7 @@ static int sums_begin_late(victim *v) // C36
     g->deals[0].n_tiles++;
     g->deals[1].first_tile++;
     g->deals[1].n_tiles--;
+    dv_group_note_deals(g);
     v->s->n_shares = 0;
     return 1;
 }

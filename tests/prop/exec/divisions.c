@@ -90,6 +90,7 @@ static int drop_tile(rng *r, dv_plan *plan)
         d->n_tiles--;
     else
         *d = g->deals[--g->n_deals];
+    dv_group_note_deals(g);
     return 1;
 }
 
@@ -102,6 +103,7 @@ static int deal_twice(rng *r, dv_plan *plan)
     more[g->n_deals] = (dv_deal){0, rng_below(r, g->n_tiles), 1};
     g->deals = more;
     g->n_deals++;
+    dv_group_note_deals(g);
     return 1;
 }
 

@@ -177,7 +177,7 @@ static int holds(const char *text, uint64_t seed, int n_layers)
     if (ok && plan)
         ok = case_keeps(p, plan);
     for (int32_t i = 0; plan && i < plan->n_groups; i++)
-        if (dv_group_loops(&plan->groups[i])) {
+        if (plan->groups[i].loops) {
             n_loops++;
             break;
         }

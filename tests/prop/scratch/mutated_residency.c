@@ -61,6 +61,7 @@ static void swap_cores(rng *r, dv_plan *plan)
     int64_t core = g->deals[a].core;
     g->deals[a].core = g->deals[b].core;
     g->deals[b].core = core;
+    dv_group_note_deals(g);
 }
 
 static void spoil(rng *r, dv_plan *plan)

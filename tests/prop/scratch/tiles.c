@@ -153,7 +153,7 @@ static void count(const dv_plan *plan)
     for (int32_t i = 0; i < plan->scratch.n_homes; i++) {
         const dv_home *h = &plan->scratch.homes[i];
         const dv_group *g = &plan->groups[dv_group_of(plan, h->as_op)];
-        if (!dv_group_loops(g))
+        if (!g->loops)
             continue;
         loops = 1;
         n_summed += h->fill == DV_FILL_SUMMED;
@@ -163,7 +163,7 @@ static void count(const dv_plan *plan)
     }
     for (int32_t i = 0; i < plan->ops->n_ops; i++) {
         const dv_op *o = &plan->ops->ops[i];
-        if (!dv_group_loops(&plan->groups[dv_group_of(plan, i)]))
+        if (!plan->groups[dv_group_of(plan, i)].loops)
             continue;
         n_turned += plan->digits && plan->digits[i];
         for (int r = 0; r < o->n_reads; r++) {

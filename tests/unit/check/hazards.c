@@ -333,6 +333,7 @@ TEST(contributions_arrive_once)
     for (int turn = 0; turn < 8; turn++) {
         for (int d = 0; d < 4; d++)
             g->deals[d].core = (d * (turn & 1 ? 7 : 3) + turn) % 8;
+        dv_group_note_deals(g);
         job j = make_job(plan);
         int32_t *x = data_of(&j, "x"), *z = data_of(&j, "z");
         uint16_t *a = data_of(&j, "a"), *b = data_of(&j, "b");

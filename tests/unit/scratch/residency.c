@@ -266,7 +266,7 @@ TEST(every_kind_is_there)
             fills[h->fill]++;
             stored += h->stored;
             by_tile[h->fill == DV_FILL_LOADED] +=
-                dv_group_loops(&plan->groups[dv_group_of(plan, h->as_op)]);
+                plan->groups[dv_group_of(plan, h->as_op)].loops;
             in_place += h->in_place_of >= 0;
             reloaded +=
                 h->fill == DV_FILL_LOADED && writer_of(plan, h->tensor) >= 0;
