@@ -38,6 +38,18 @@ int dv_index_whole_var(const dv_op *op, const dv_index *x, int64_t extent)
                : DV_NO_VAR;
 }
 
+int dv_index_part_var(const dv_op *op, const dv_index *x, int64_t extent)
+{
+    int v = dv_index_var(op, x);
+    if (v == DV_NO_VAR)
+        return v;
+    int64_t first = x->base + (v < 0 ? 0 : op->vars[v].begin);
+    int64_t end = v < 0 ? first + 1 : x->base + op->vars[v].end;
+    return (v < 0 || x->coef[v] == 1) && first >= 0 && end <= extent
+               ? v
+               : DV_NO_VAR;
+}
+
 uint32_t dv_access_vars(const dv_op *op, const dv_access *a)
 {
     uint32_t mask = 0;

@@ -272,6 +272,9 @@ int dv_index_is_var(const dv_op *op, const dv_index *x, int *var);
 // 1, each for one value of that variable; DV_CONSTANT if the index is the
 // constant 0 and the extent is 1; DV_NO_VAR for any other index.
 int dv_index_whole_var(const dv_op *op, const dv_index *x, int64_t extent);
+// Returns the same for an index that takes consecutive values between 0 and
+// extent - 1, and DV_CONSTANT for any constant among them.
+int dv_index_part_var(const dv_op *op, const dv_index *x, int64_t extent);
 // Returns the mask of variables that an access depends on, including those of
 // the reads that supply its indices.
 uint32_t dv_access_vars(const dv_op *op, const dv_access *a);

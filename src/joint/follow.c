@@ -147,8 +147,8 @@ static dv_joint_price price(const follower *f, uint32_t *missing)
     for (int r = 0; r < o->n_reads; r++) {
         dv_view has, needs;
         int resident = lies(f, o->reads[r].tensor, &has);
-        if (resident && !dv_view_make_whole(&needs, plan, f->op, r) &&
-            dv_view_holds(&has, &needs)) {
+        if (resident && !dv_view_make_part(&needs, plan, f->op, r) &&
+            !needs.group->loops && dv_view_holds(&has, &needs)) {
             dv_joint_drop_traffic(&w, f->space, r, &d, rounds);
         } else if (resident && has.is_write && f->op != has.op &&
                    dv_can_pass(plan, f->rules, f->op, r)) {

@@ -258,7 +258,8 @@ static void make_side(const together *x, int32_t op, int k, int32_t choice,
     const dv_plan *plan = x->plan;
     const dv_op *o = &plan->ops->ops[op];
     set_option(x, op, choice);
-    to->has_view = !dv_view_make_whole(&to->view, plan, op, k);
+    to->has_view =
+        !dv_view_make_part(&to->view, plan, op, k) && !to->view.group->loops;
     // The view is used while the op is divided in another way.
     to->view.group = &x->menus[op].list[choice].group;
     to->us = o->is_extern ? 0 : access_us(x, op, k);

@@ -144,6 +144,15 @@ static dv_status read_list(dv_lexer *lx, const char *word, int64_t *out, int *n)
     return dv_lex(lx);
 }
 
+// Returns whether a layout is the one that was read.
+static int is_layout(const dv_layout *l, const dv_layout *want)
+{
+    size_t bytes = (size_t)l->n_dims * sizeof *l->size;
+    return want->n_dims == l->n_dims && want->stick_dim == l->stick_dim &&
+           !memcmp(want->size, l->size, bytes) &&
+           !memcmp(want->stride, l->stride, bytes);
+}
+
 // Parses the layout of one tensor. Only layouts that this target can make are
 // accepted.
 static dv_status read_one(dv_plan *plan, dv_lexer *lx, int32_t tensor)
@@ -165,16 +174,16 @@ static dv_status read_one(dv_plan *plan, dv_lexer *lx, int32_t tensor)
     if (stick >= t->n_dims)
         return dv_fail(lx->diag, DV_E_SHAPE, at, "%s has %d dim%s", t->name,
                        (int)t->n_dims, DV_PLURAL(t->n_dims, "", "s"));
-    DV_TRY(make(plan, tensor,
-                sparse       ? DV_STICK_NONE
-                : stick >= 0 ? (int)stick
-                             : DV_STICK_ANY,
-                lx->diag));
-    const dv_layout *l = &plan->layouts[tensor];
-    size_t bytes = (size_t)l->n_dims * sizeof *l->size;
-    if (n != l->n_dims || m != n || stick != l->stick_dim ||
-        memcmp(want.size, l->size, bytes) ||
-        memcmp(want.stride, l->stride, bytes))
+    int along = sparse ? DV_STICK_NONE : stick >= 0 ? (int)stick : DV_STICK_ANY;
+    want.n_dims = n == m ? n : 0;
+    want.stick_dim = (int32_t)stick;
+    DV_TRY(make(plan, tensor, along, lx->diag));
+    // Large tensors may have either order of dims.
+    dv_layout *l = &plan->layouts[tensor];
+    for (int outer_first = 0; outer_first < 2 && !is_layout(l, &want);
+         outer_first++)
+        dv_stick_layout_in_order(l, &plan->target, t, along, outer_first);
+    if (!is_layout(l, &want))
         return dv_fail(lx->diag, DV_E_SHAPE, at,
                        "this is no layout of %s on %s", t->name,
                        plan->target.name);

@@ -193,11 +193,21 @@ int dv_stick_list_choices(dv_stick_choices *out, const dv_target *t,
     return add_choice_along(&m, -1);
 }
 
-int dv_stick_layout(dv_layout *out, const dv_target *t, const dv_tensor *x,
-                    int stick)
+// Moves element i of a list to its front.
+static void put_first(int32_t *list, int32_t i)
+{
+    int32_t x = list[i];
+    memmove(list + 1, list, (size_t)i * sizeof *list);
+    list[0] = x;
+}
+
+int dv_stick_layout_in_order(dv_layout *out, const dv_target *t,
+                             const dv_tensor *x, int stick, int outer_first)
 {
     int32_t order[DV_MAX_DIMS], n = 0;
     dv_layout_spec spec = {x->n_dims, x->shape, NULL, 0};
+    if (stick == DV_STICK_ANY)
+        stick = x->n_dims - 1;
     if (stick == DV_STICK_NONE)
         spec.sparse = x->n_dims > 0;
     if (stick >= 0) {
@@ -207,5 +217,20 @@ int dv_stick_layout(dv_layout *out, const dv_target *t, const dv_tensor *x,
         order[n] = stick;
         spec.order = order;
     }
+    // Layouts have the first dim of the order inside of the others (layout.c).
+    if (n > 1 && outer_first && t->sticks && !t->tile_rows)
+        put_first(order, n - 1);
     return dv_layout_make(out, t, x->dtype, &spec);
+}
+
+int dv_stick_layout(dv_layout *out, const dv_target *t, const dv_tensor *x,
+                    int stick)
+{
+    int first = stick == 0; // the first dim without sticks
+    if (!dv_stick_layout_in_order(out, t, x, stick, 0))
+        return 0;
+    // A slice of the first dim would span the whole tensor.
+    return !t->span_limit_bytes || out->bytes <= t->span_limit_bytes ||
+           x->n_dims <= first || x->shape[first] < t->cores ||
+           dv_stick_layout_in_order(out, t, x, stick, 1);
 }

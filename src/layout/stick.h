@@ -44,7 +44,13 @@ int dv_stick_list_choices(dv_stick_choices *out, const dv_target *t,
 
 // Makes the layout of a tensor with its sticks (the target's memory units)
 // along dim `stick`, or sparse if it is DV_STICK_NONE; DV_STICK_ANY means the
-// innermost dim. Returns 0 if a size overflows.
+// innermost dim. The first of the other dims lies inside of them, as with
+// Torch-Spyre; with `outer_first` the outer dims are outermost, as on machines
+// without sticks. Returns 0 if a size overflows.
+int dv_stick_layout_in_order(dv_layout *out, const dv_target *t,
+                             const dv_tensor *x, int stick, int outer_first);
+// Makes the same, with the outer dims outermost if the tensor is larger than
+// the target's span limit and its first dim has a slice for every core.
 int dv_stick_layout(dv_layout *out, const dv_target *t, const dv_tensor *x,
                     int stick);
 

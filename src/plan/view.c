@@ -49,17 +49,23 @@ int64_t dv_group_tile(const dv_group *g, int64_t core, int64_t round)
 
 // Finds how a tile number is composed of slice numbers, one per variable, the
 // last variable being the least significant digit.
-static void find_cuts(dv_view *v, const dv_op *o)
+static void find_cuts(dv_view *v, const dv_op *o, const dv_access *a)
 {
     int64_t weight = 1;
+    for (int d = 0; d < v->n_dims; d++)
+        v->cut[d] =
+            (dv_view_cut){1, 1, 1, a->index[d].base, a->index[d].base + 1};
     for (int k = o->n_vars - 1; k >= 0; k--) {
         int i = dv_plan_digit(v->plan, v->op, k);
         int64_t slice = v->plan->slices[v->op][i];
         int64_t n = dv_ceil_div(dv_var_len(o, i), slice);
         dv_view_cut c = {weight, n, slice, o->vars[i].begin, o->vars[i].end};
         for (int d = 0; d < v->n_dims; d++)
-            if (v->var[d] == i)
+            if (v->var[d] == i) {
                 v->cut[d] = c;
+                v->cut[d].begin += a->index[d].base;
+                v->cut[d].end += a->index[d].base;
+            }
         if (v->is_write && o->vars[i].reduce && n > 1)
             v->parts[v->n_parts++] = c;
         weight *= n;
@@ -67,7 +73,10 @@ static void find_cuts(dv_view *v, const dv_op *o)
     v->n_tiles = weight;
 }
 
-const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k)
+// Computes the view of access k of an op, which may touch only a part of its
+// tensor if `part` is set.
+static const char *make(dv_view *out, const dv_plan *plan, int32_t op, int k,
+                        int part)
 {
     const dv_op *o = &plan->ops->ops[op];
     const dv_access *a = dv_op_access(o, k);
@@ -84,14 +93,26 @@ const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k)
     for (int d = 0; d < a->n_dims; d++) {
         if (a->index[d].via >= 0)
             return "it is reached through an index that is read";
-        int v = dv_index_whole_var(o, &a->index[d], t->shape[d]);
+        int v = part ? dv_index_part_var(o, &a->index[d], t->shape[d])
+                     : dv_index_whole_var(o, &a->index[d], t->shape[d]);
         if (v == DV_NO_VAR || (v >= 0 && (seen >> v & 1)))
             return "only a part of it is touched";
         seen |= v >= 0 ? 1u << v : 0;
         out->var[d] = (int8_t)v;
     }
-    find_cuts(out, o);
+    find_cuts(out, o, a);
     return NULL;
+}
+
+const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k)
+{
+    return make(out, plan, op, k, 0);
+}
+
+const char *dv_view_make_part(dv_view *out, const dv_plan *plan, int32_t op,
+                              int r)
+{
+    return make(out, plan, op, r, 1);
 }
 
 const char *dv_view_make_whole(dv_view *out, const dv_plan *plan, int32_t op,
@@ -139,9 +160,9 @@ int dv_view_box(const dv_view *v, int64_t core, int64_t round, int64_t *lo,
             return 0;
     for (int d = 0; d < v->n_dims; d++) {
         const dv_view_cut *c = &v->cut[d];
-        lo[d] = v->var[d] < 0 ? 0 : c->begin;
-        hi[d] = v->var[d] < 0 ? 1 : c->end;
-        if (v->var[d] < 0 || c->n == 1)
+        lo[d] = c->begin;
+        hi[d] = c->end;
+        if (c->n == 1)
             continue;
         lo[d] += tile / c->weight % c->n * c->slice;
         hi[d] = dv_min_i64(lo[d] + c->slice, c->end);
@@ -156,10 +177,9 @@ static int cut_alike(const dv_view *a, const dv_view *b)
         return 0;
     for (int d = 0; d < a->n_dims; d++) {
         const dv_view_cut *x = &a->cut[d], *y = &b->cut[d];
-        if ((a->var[d] < 0) != (b->var[d] < 0) ||
-            (a->var[d] >= 0 &&
-             (x->weight != y->weight || x->n != y->n || x->slice != y->slice ||
-              x->begin != y->begin || x->end != y->end)))
+        if ((a->var[d] < 0) != (b->var[d] < 0) || x->weight != y->weight ||
+            x->n != y->n || x->slice != y->slice || x->begin != y->begin ||
+            x->end != y->end)
             return 0;
     }
     return 1;
@@ -250,11 +270,10 @@ int64_t dv_view_elems(const dv_view *v)
         // differ only in other variables. Of partial results only the last one
         // is held.
         int64_t elems = 1, boxes = 1;
-        for (int d = 0; d < v->n_dims; d++)
-            if (v->var[d] >= 0) {
-                elems *= v->cut[d].end - v->cut[d].begin;
-                boxes *= v->cut[d].n;
-            }
+        for (int d = 0; d < v->n_dims; d++) {
+            elems *= v->cut[d].end - v->cut[d].begin;
+            boxes *= v->cut[d].n;
+        }
         for (int i = 0; i < v->n_parts; i++)
             boxes *= v->parts[i].n;
         return elems * (v->n_tiles / boxes);
@@ -409,10 +428,13 @@ static int64_t most_positions(const dv_view *v, const dv_layout *l, int32_t i)
     if (h < 0)
         return l->size[i];
     const dv_view_cut *c = &v->cut[h];
-    int64_t n = v->var[h] < 0 ? 1 : c->n;
+    int64_t n = c->n, block = block_of(l, i);
+    // If all slices begin with a block, none covers more than the first one.
+    if (n > 1 && c->begin % block == 0 && c->slice % block == 0)
+        n = 1;
     for (int64_t k = 0; k < n; k++) {
-        lo[h] = v->var[h] < 0 ? 0 : c->begin + k * c->slice;
-        hi[h] = v->var[h] < 0 ? 1 : dv_min_i64(lo[h] + c->slice, c->end);
+        lo[h] = c->begin + k * c->slice;
+        hi[h] = dv_min_i64(lo[h] + c->slice, c->end);
         most = dv_max_i64(most, positions(l, i, lo, hi, &first));
     }
     return most;

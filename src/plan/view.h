@@ -28,7 +28,9 @@ typedef struct dv_view {
     int is_write;
     // Variable that indexes each dim; -1 if the dim has one element.
     int8_t var[DV_MAX_DIMS];
-    dv_view_cut cut[DV_MAX_DIMS]; // how the variable of each dim is sliced
+    // How the variable of each dim is sliced; begin and end are indices of the
+    // dim.
+    dv_view_cut cut[DV_MAX_DIMS];
     // For a write of partial results: how the reduced variables that are cut
     // into slices are cut.
     dv_view_cut parts[DV_MAX_VARS];
@@ -42,8 +44,12 @@ int64_t dv_group_tile(const dv_group *g, int64_t core, int64_t round);
 // op (the reads in order, then the write). Returns NULL, or the reason why
 // there is no view.
 const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k);
-// Computes the same if every core has at most one tile; otherwise there is no
-// view, because a core holds more than one box.
+// Computes the same for read r of an op, also if it touches only a part of its
+// tensor: consecutive indices of each dim.
+const char *dv_view_make_part(dv_view *out, const dv_plan *plan, int32_t op,
+                              int r);
+// As dv_view_make, but returns a reason instead of a view if a core has several
+// tiles, because it then holds several boxes.
 const char *dv_view_make_whole(dv_view *out, const dv_plan *plan, int32_t op,
                                int k);
 // Computes the box of the tensor that a core holds in a round, lo..hi in each

@@ -59,14 +59,20 @@ static int is_summed(const dv_life *l, int32_t op)
                              &l->plan->groups[dv_group_of(l->plan, op)], op);
 }
 
+// Returns whether the cores may loop over tiles of an op.
+static int may_run_by_tile(const dv_life *l, int32_t op)
+{
+    return l->rules->tiles &&
+           (!dv_group_alone(l->plan, op) || is_summed(l, op));
+}
+
 // Finds the view of access k of an op, as dv_view_make does. If a core has
 // several tiles of the op, it has one only if cores may loop over tiles and the
 // op can run tile by tile.
 static const char *view_of(const dv_life *l, dv_view *v, int32_t op, int k)
 {
-    return l->rules->tiles && (!dv_group_alone(l->plan, op) || is_summed(l, op))
-               ? dv_view_make(v, l->plan, op, k)
-               : dv_view_make_whole(v, l->plan, op, k);
+    return may_run_by_tile(l, op) ? dv_view_make(v, l->plan, op, k)
+                                  : dv_view_make_whole(v, l->plan, op, k);
 }
 
 // Lists for each tensor the ops that read it, each op once.
@@ -210,6 +216,15 @@ static int survives(const dv_life *l, int32_t first, int32_t use)
     return l->externs[end] == l->externs[first];
 }
 
+// Finds the view of a read of an op, which may touch only a part of its tensor.
+static const char *view_of_read(const dv_life *l, dv_view *v, int32_t op, int r)
+{
+    const char *why = dv_view_make_part(v, l->plan, op, r);
+    if (!why && v->group->loops && !may_run_by_tile(l, op))
+        why = "an op that touches it runs in rounds";
+    return why;
+}
+
 // Returns whether each core holds, by the view `owner`, all elements of the
 // tensor that the op reads when it runs on that core.
 static int finds_all(const dv_life *l, int32_t op, int32_t tensor,
@@ -219,7 +234,7 @@ static int finds_all(const dv_life *l, int32_t op, int32_t tensor,
     for (int r = 0; r < o->n_reads; r++) {
         dv_view v;
         if (o->reads[r].tensor == tensor &&
-            (l->apart[op] || view_of(l, &v, op, r) ||
+            (l->apart[op] || view_of_read(l, &v, op, r) ||
              !dv_view_holds(owner, &v)))
             return 0;
     }
@@ -249,7 +264,7 @@ static int64_t count_read_bytes(const dv_life *l, int32_t op, int k)
     dv_view v;
     if (dv_can_share(l->plan, l->rules, op, k))
         return dv_received_bytes(l->plan, op, k);
-    if (o->is_extern || dv_view_make(&v, l->plan, op, k))
+    if (o->is_extern || dv_view_make_part(&v, l->plan, op, k))
         return 0;
     return dv_view_elems(&v) * elem_bytes(l, dv_op_access(o, k)->tensor);
 }
