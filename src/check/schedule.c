@@ -327,6 +327,14 @@ static int index_depends_on(const dv_op *o, int v)
     return 0;
 }
 
+static int has_border(const dv_op *o)
+{
+    int any = 0;
+    for (int r = 0; r < o->n_reads; r++)
+        any |= o->reads[r].has_border;
+    return any;
+}
+
 static int has_indirect_read(const dv_op *o)
 {
     for (int r = 0; r < o->n_reads; r++)
@@ -401,6 +409,11 @@ static dv_status check_loops(const dv_plan *plan, const use *uses, int32_t op,
               (int)as->window);
     if (as->images && (!as->window || as->inner < 0 || as->guard))
         WRONG(C25, "op %s runs on images without a window, or with a guard",
+              o->name);
+    if (as->edges && (!has_border(o) || as->images || as->guard))
+        WRONG(C25,
+              "op %s is cut at edges without a border, or with images or a "
+              "guard",
               o->name);
     if (as->guard != DV_GUARD_INDICES &&
         (has_indirect_read(o) || has_indirect_write(o)))

@@ -30,6 +30,7 @@
 //   operand_copy.[ch]
 //                   copies operands of products into the type of the kernel
 //   stage.[ch]      copies operands with a border to buffers
+//   edges.[ch]      cuts boxes where such operands leave their tensors instead
 //   vec_op.[ch]     runs an op as calls of vector kernels
 //   vec_range.[ch]  decides whether integers can be computed in 32 bits
 //   rows.[ch]       runs the ops of a group together, row by row

@@ -228,6 +228,21 @@ static dv_status prepare_images(dv_exec *x, int32_t op, const dv_vec_spec *spec,
     return DV_OK;
 }
 
+// Creates an op whose boxes are cut at the edges of tensors, as the plan's
+// schedule says or, while schedules are chosen, if it is possible. *vec remains
+// NULL if not.
+static dv_status prepare_edges(dv_exec *x, const dv_vec_spec *spec,
+                               dv_vec_op **vec, dv_diag *diag)
+{
+    dv_vec_spec cut = *spec;
+    if (!dv_op_has_border(spec->op) || (spec->as && !spec->as->edges))
+        return DV_OK;
+    cut.edges = 1;
+    cut.nearest = 1; // windows of neighbouring results share rows in L1
+    cut.later = 0;
+    return dv_vec_op_create(vec, &cut, x->jit, &x->arena, diag);
+}
+
 // Prepares an op as the plan's schedule `as` says or, if it is NULL, chooses
 // its kernels: of a product (a sum of products, run by GEMM-like kernels),
 // vector kernels or, if neither has kernels, the interpreter. Vector kernels
@@ -265,15 +280,19 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
     if (pins->kind == DV_KERNEL_STRIP)
         return DV_OK;
     dv_stage *blocks = NULL, *tiles = NULL, *images = NULL;
+    int want_product = pins->kind == DV_KERNEL_PRODUCT || pins->tiled;
+    int gemm =
+        as ? product : want_product || dv_sums_worth_gemm(whole.p, whole.op);
+    if (!parts && !run->grid && !gemm)
+        DV_TRY(prepare_edges(x, &vec, &prepared->vec, diag));
+    if (prepared->vec)
+        return DV_OK;
     if (!parts && !run->grid)
         DV_TRY(find_stages(x, op, &blocks, &tiles, diag));
     if (blocks) {
         vec.staged = 1;
         vec.reads = blocks->kernel.reads;
     }
-    int want_product = pins->kind == DV_KERNEL_PRODUCT || pins->tiled;
-    int gemm =
-        as ? product : want_product || dv_sums_worth_gemm(whole.p, whole.op);
     if (!parts && !run->grid && !gemm)
         DV_TRY(prepare_images(x, op, &vec, &prepared->vec, &images, diag));
     if (images) {

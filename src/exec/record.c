@@ -406,8 +406,9 @@ static const char *needs_more(const dv_exec *x, int32_t group, int32_t op)
     if (p->parts)
         return "its sums are split over tiles; --cores 1 or a plan with other "
                "slices does not split them";
-    if (by->stage)
-        return "its reads with a border need copies of operands";
+    if (by->stage || (by->vec && dv_vec_op_is_cut(by->vec)))
+        return "its reads with a border need copies of operands or rows of "
+               "border values";
     if (by->guard)
         return "a run looks at the values of its operands first";
     if (by->product && dv_product_once_bytes(by->product))

@@ -3,10 +3,12 @@
 #include "exec/vec_op.h"
 #include "base/dtype.h"
 #include "base/math.h"
+#include "exec/edges.h"
 #include "exec/vec_range.h"
 #include "jit/backend.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 // A long reduction over rows processes CHUNK rows of all columns before the
 // next CHUNK rows, because more rows at once would access more pages at a time
@@ -81,6 +83,7 @@ struct dv_vec_op {
     vec_index *indices;
     int32_t n_indices;
     dv_guard guard;
+    dv_edges *edges;   // NULL: boxes are not cut
     uint64_t prefetch; // bit r: the next tile of read r is prefetched
     int32_t window;    // points of the unrolled reduction; 0: none
     // 1 if the program's indices transpose a read, so that the op runs in
@@ -355,7 +358,8 @@ static int possible(const dv_vec_spec *spec, const dv_isa *isa,
     const dv_op *op = spec->op;
     *compute =
         spec->as_f32 ? DV_F32 : dv_kernel_type(dv_op_compute(spec->p, op));
-    if (op->is_extern || (dv_op_has_border(op) && !spec->staged) ||
+    if (op->is_extern ||
+        (dv_op_has_border(op) && !spec->staged && !spec->edges) ||
         op->n_reads >= DV_VEC_MAX_OPERANDS ||
         dv_access_gathers(op, &op->write) || n_reducers(op->body) > 1 ||
         (!spec->looks && is_indirect(op)))
@@ -433,12 +437,28 @@ static int32_t pick_inner(const maker *m)
     return best;
 }
 
+// Returns the variable, other than `inner` and not reduced, with the smallest
+// stride in the output.
+static int32_t pick_next(const maker *m, int32_t inner)
+{
+    const dv_op *op = m->spec->op;
+    int32_t best = -1;
+    for (int v = 0; v < op->n_vars; v++)
+        if (v != inner && is_worth_loop(m, v) && !op->vars[v].reduce &&
+            (best < 0 || access_step(m->spec, op->n_reads, v) <
+                             access_step(m->spec, op->n_reads, best)))
+            best = v;
+    return best;
+}
+
 // Picks the outer loop: preferably a reduced variable, because the accumulators
 // then stay in registers; otherwise the longest variable, for few calls.
 static int32_t pick_outer(const maker *m, int32_t inner)
 {
     const dv_op *op = m->spec->op;
     int32_t best = -1;
+    if (m->spec->nearest)
+        return pick_next(m, inner);
     for (int v = 0; v < op->n_vars; v++) {
         if (v == inner || !is_worth_loop(m, v))
             continue;
@@ -720,7 +740,9 @@ static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
         v->base[i] += to_point(spec, read, point) * es;
     int64_t distance =
         point ? to_point(spec, read, point) - to_point(spec, read, 0) : 0;
-    if (point && llabs(distance) <= DV_VEC_MAX_STRIDE) {
+    // A read that is cut at edges is elsewhere where it is outside.
+    int elsewhere = spec->edges && !last && a->has_border;
+    if (point && !elsewhere && llabs(distance) <= DV_VEC_MAX_STRIDE) {
         o->lead = (uint16_t)(m->operand_of[read] + 1);
         o->lead_offset = (int32_t)distance;
     }
@@ -821,6 +843,42 @@ static int set_operands(dv_vec_op *v, maker *m, int *fits)
     m->shape.operands = o;
     m->shape.n_operands = (uint16_t)++v->n_operands;
     return 1;
+}
+
+// Finds the edges at which boxes are cut. *fits is set to 0 if reads with a
+// border cannot be cut.
+static int find_edges(dv_vec_op *v, const maker *m, int *fits)
+{
+    // Shorter rows run on images, longer ones in blocks.
+    enum { SHORTEST_ROW = 16, LONGEST_ROW = 1 << 20 };
+    const dv_op *op = m->spec->op;
+    int64_t n = v->inner < 0 ? 1 : dv_var_len(op, v->inner);
+    int failed = 0;
+    v->edges = dv_edges_create(v->n_operands, m->arena);
+    if (!v->edges)
+        return 0;
+    *fits &= v->reduce == DV_VEC_EACH && !v->guard && n <= LONGEST_ROW &&
+             (n >= SHORTEST_ROW || m->spec->as);
+    for (int32_t t = 0; t < (m->points ? m->points : 1); t++) {
+        int64_t reduced[DV_MAX_VARS];
+        int32_t left = t;
+        for (int x = op->n_vars - 1; x >= 0; x--)
+            if (op->vars[x].reduce && m->points) {
+                reduced[x] = op->vars[x].begin + left % dv_var_len(op, x);
+                left = (int32_t)(left / dv_var_len(op, x));
+            }
+        for (int32_t r = 0; r < op->n_reads && *fits; r++) {
+            const dv_access *a = &op->reads[r];
+            int32_t i = m->operand_of[t * op->n_reads + r];
+            if (!a->has_border || (t && i == m->operand_of[r]))
+                continue;
+            int64_t inner = m->shape.operands[i].inner;
+            *fits &= (inner == 0 || inner == 1) &&
+                     dv_edges_add(v->edges, i, m->spec->p, op, a, v->inner, n,
+                                  reduced, m->arena, &failed);
+        }
+    }
+    return !failed;
 }
 
 static void list_indices(dv_vec_op *v, const dv_vec_spec *spec)
@@ -1066,7 +1124,8 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
     v->acc_bytes = m->shape.compute == DV_F64 ? 8 : 4;
     set_loops(v, m);
     int fits = 1;
-    if (!set_indices(v, m) || !set_operands(v, m, &fits))
+    if (!set_indices(v, m) || !set_operands(v, m, &fits) ||
+        (m->spec->edges && fits && !find_edges(v, m, &fits)))
         return dv_nomem(diag);
     if (!fits)
         return DV_OK;
@@ -1088,9 +1147,11 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
     v->shape = m->shape;
     // If the plan's schedule does not have the mark `collapse`, the kernel's
     // two loops must not run as one. Copies have other strides than tensors.
-    int apart = m->spec->staged || (m->spec->as && !m->spec->as->collapse);
+    int apart = m->spec->staged || m->spec->edges ||
+                (m->spec->as && !m->spec->as->collapse);
     v->fuse = apart ? 0 : find_fuse(v, m->spec);
-    find_joins(v);
+    if (!m->spec->edges)
+        find_joins(v);
     // If the expression is long, the kernels are generated even if the caller
     // wants them later, because only that shows whether they exceed the size
     // limit.
@@ -1121,6 +1182,11 @@ dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_spec *spec,
     return make(out, &m, jit, diag);
 }
 
+int dv_vec_op_is_cut(const dv_vec_op *v)
+{
+    return v->edges != NULL;
+}
+
 dv_guard dv_vec_op_guard(const dv_vec_op *v)
 {
     return v->guard;
@@ -1134,6 +1200,7 @@ void dv_vec_op_describe(const dv_vec_op *v, dv_op_schedule *out)
     out->chunk = v->chunk;
     out->collapse = v->fuse;
     out->window = v->window;
+    out->edges = dv_vec_op_is_cut(v);
     out->transpose = v->blocks;
     out->prefetch = v->prefetch;
 }
@@ -1388,6 +1455,53 @@ static void run_plain(const dv_vec_op *v, void *const *at, const int64_t *begin,
     } while (next_point(&r, v->written, r.n_written));
 }
 
+// Runs a piece of a box in which every read is either inside or outside of its
+// tensor. Rows of border values are one row of the kernel's inner loop, so that
+// a piece with reads that are outside takes a call for every row.
+static void run_piece(const dv_vec_op *v, void *const *at, const int64_t *begin,
+                      const int64_t *end)
+{
+    runner r;
+    int32_t outside[DV_VEC_MAX_OPERANDS], loops[DV_MAX_VARS];
+    void *rows[DV_VEC_MAX_OPERANDS], *operands[DV_VEC_MAX_OPERANDS];
+    set_out(&r, v, at, begin, end);
+    int32_t n = dv_edges_outside(v->edges, begin, outside, rows);
+    int32_t n_loops = v->n_written;
+    memcpy(loops, v->written, (size_t)n_loops * sizeof *loops);
+    if (n && v->outer >= 0) {
+        loops[n_loops++] = v->outer;
+        r.rows = 1;
+    }
+    do {
+        dv_vec_args args = args_for(&r, r.rows, r.n, NULL, operands);
+        for (int32_t i = 0; i < n; i++)
+            operands[outside[i]] = rows[i];
+        v->call[NEW_ACC][FINISHED](&args);
+    } while (next_point(&r, loops, n_loops));
+}
+
+// Runs the op on a box, cut where reads cross the edges of their tensors.
+static void run_pieces(const dv_vec_op *v, void *const *at,
+                       const int64_t *begin, const int64_t *end)
+{
+    int64_t from[DV_MAX_VARS], to[DV_MAX_VARS];
+    uint32_t vars = dv_edges_vars(v->edges);
+    int k;
+    memcpy(from, begin, (size_t)v->n_vars * sizeof *from);
+    do {
+        for (k = 0; k < v->n_vars; k++)
+            to[k] = vars >> k & 1 ? dv_edges_cut(v->edges, k, from[k], end[k])
+                                  : end[k];
+        run_piece(v, at, from, to);
+        for (k = v->n_vars - 1; k >= 0; k--) {
+            from[k] = to[k];
+            if (from[k] < end[k])
+                break;
+            from[k] = begin[k];
+        }
+    } while (k >= 0);
+}
+
 typedef struct block_runner {
     const transpose *t;
     const dv_vec_op *v;
@@ -1476,6 +1590,8 @@ void dv_vec_op_run(const dv_vec_op *v, void *const *at, const int64_t *begin,
 {
     if (v->transpose)
         run_blocks(v->transpose, v, at, begin, end);
+    else if (v->edges)
+        run_pieces(v, at, begin, end);
     else
         run_plain(v, at, begin, end);
 }

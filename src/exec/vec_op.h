@@ -57,6 +57,12 @@ typedef struct dv_vec_spec {
     // 1 if reads with a border go to copies, which have the strides in `reads`
     // (exec/stage.h); otherwise such ops are unsupported.
     int staged;
+    // 1 if boxes are cut where reads with a border leave their tensors
+    // (exec/edges.h), so that such reads need no copies.
+    int edges;
+    // 1 if the outer loop of the kernel is to be the variable along which
+    // results are nearest to each other, not the longest one.
+    int nearest;
     // By read: where each point of a window is, in elements from where the read
     // begins; NULL, or NULL for a read: the strides say so.
     const int64_t *const *points;
@@ -92,6 +98,8 @@ dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_spec *spec,
 dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_spec *spec, dv_jit *jit,
                             dv_arena *arena, dv_diag *diag);
 
+// Returns whether boxes are cut where reads with a border leave their tensors.
+int dv_vec_op_is_cut(const dv_vec_op *v);
 // Returns the condition on the values of a box that the caller must check with
 // dv_vec_op_fits before running the box.
 dv_guard dv_vec_op_guard(const dv_vec_op *v);

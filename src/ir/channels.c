@@ -18,17 +18,21 @@
 // their temporaries, or in none. Inputs,
 // outputs and constants keep their dims, and so do temporaries that extern ops
 // use, or indices that are read from tensors. A product whose result has no dim
-// from the weights alone (a depthwise convolution) is faster along pixels: all
-// temporaries that ops connect with it keep their dims, too.
+// from the weights alone (a depthwise convolution) has its channels last, too:
+// no read leaves its tensor along them, so that nothing is copied. With fewer
+// channels than lanes it is faster along pixels, and all temporaries that ops
+// connect with it keep their dims.
 #include "ir/program.h"
 #include <string.h>
 
 enum { ANY = -1, FIXED = -2 };
+// A depthwise convolution of fewer channels keeps its dims.
+enum { LEAST_CHANNELS = 16 };
 
 typedef struct orderer {
     dv_program *p;
     // For each tensor: the dim that becomes the last one, ANY, or FIXED; and 1
-    // if a product whose pixels come last is connected with it.
+    // if a product that keeps its dims is connected with it.
     int32_t *last;
     uint8_t *keeps;
 } orderer;
@@ -66,7 +70,7 @@ static int keep(orderer *o, const dv_access *a)
 }
 
 // Chooses the last dims of the result and the other factor of a product with
-// constant weights; a depthwise convolution keeps its dims.
+// constant weights.
 static void choose_of_product(orderer *o, const dv_op *op)
 {
     int32_t factor[2];
@@ -81,13 +85,18 @@ static void choose_of_product(orderer *o, const dv_op *op)
     uint32_t written = dv_written_vars(op);
     if (!o->p->tensors[w->tensor].is_const)
         return;
-    if (!(of_w & written & ~of_x) && op->write.n_dims > 1) {
-        keep(o, &op->write);
-        keep(o, x);
-        return;
+    uint32_t out = of_w & written & ~of_x, in = of_w & of_x & ~written;
+    if (!out && op->write.n_dims > 1) {
+        // In a depthwise convolution both factors have the result's channels.
+        out = in = of_w & of_x & written;
+        if (dv_op_points(op, out) < LEAST_CHANNELS) {
+            keep(o, &op->write);
+            keep(o, x);
+            return;
+        }
     }
-    want(o, &op->write, dim_of(op, &op->write, of_w & written & ~of_x));
-    want(o, x, dim_of(op, x, of_w & of_x & ~written));
+    want(o, &op->write, dim_of(op, &op->write, out));
+    want(o, x, dim_of(op, x, in));
 }
 
 // If the last dim of the tensor of one access is chosen, chooses the dim of the

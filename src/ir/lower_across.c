@@ -7,7 +7,8 @@
 //
 // Vectorising along k instead is slow for short rows: each has few terms and
 // ends with a horizontal reduction. Matrix products are left alone, since their
-// kernels read either order equally fast.
+// kernels read either order equally fast; other products, such as depthwise
+// convolutions, are not.
 #include "ir/lower.h"
 
 enum { LONG = 256, MOST_READS = 8 };
@@ -98,7 +99,8 @@ dv_status dv_lower_transpose_operands(dv_lowering *lw, const dv_access *write,
     const dv_expr *r = dv_op_reduce(&op);
     turning t = {.lw = lw, .written = dv_access_vars(&lw->work, write)};
     t.var = find_var(lw, write);
-    if (!r || t.var < 0 || dv_expr_is_product(r->arg[0]) ||
+    if (!r || t.var < 0 ||
+        dv_lower_is_matrix(lw, r->arg[0], r->vars, t.written) ||
         dv_op_points_double(&lw->work, r->vars) > LONG)
         return DV_OK;
     int n = count(&t, r->arg[0]);

@@ -94,6 +94,8 @@ static void print_op(dv_text *out, const dv_program *p, int32_t op,
         dv_put(out, " window %d", (int)s->window);
     if (s->images)
         dv_put(out, " images");
+    if (s->edges)
+        dv_put(out, " edges");
     if (s->transpose)
         dv_put(out, " transpose");
     const char *before = " prefetch ";
@@ -277,11 +279,12 @@ int dv_op_schedule_equal(const dv_op_schedule *a, const dv_op_schedule *b)
                a->inner == b->inner && a->outer == b->outer &&
                a->chunk == b->chunk && a->collapse == b->collapse &&
                a->window == b->window && a->transpose == b->transpose &&
-               a->images == b->images && a->epilogue == b->epilogue &&
-               a->copied[0] == b->copied[0] && a->copied[1] == b->copied[1] &&
-               a->once == b->once && a->n_rows == b->n_rows &&
-               a->unit == b->unit && a->delay == b->delay &&
-               a->prefetch == b->prefetch && same_skip(&a->skip, &b->skip);
+               a->images == b->images && a->edges == b->edges &&
+               a->epilogue == b->epilogue && a->copied[0] == b->copied[0] &&
+               a->copied[1] == b->copied[1] && a->once == b->once &&
+               a->n_rows == b->n_rows && a->unit == b->unit &&
+               a->delay == b->delay && a->prefetch == b->prefetch &&
+               same_skip(&a->skip, &b->skip);
     for (int32_t i = 0; same && i < a->n_rows; i++)
         same = a->rows[i] == b->rows[i];
     return same && same_sums(&a->sums, &b->sums) &&
@@ -516,6 +519,7 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
         COLLAPSE,
         WINDOW,
         IMAGES,
+        EDGES,
         TRANSPOSE,
         PREFETCH,
         GUARD,
@@ -526,9 +530,9 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
         N
     };
     static const char *const words[N] = {
-        "copy",     "once",   "epilogue", "loops",     "chunk",
-        "collapse", "window", "images",   "transpose", "prefetch",
-        "guard",    "skip",   "rows",     "unit",      "delay"};
+        "copy",   "once",   "epilogue", "loops",     "chunk",    "collapse",
+        "window", "images", "edges",    "transpose", "prefetch", "guard",
+        "skip",   "rows",   "unit",     "delay"};
     int32_t vars[2], n;
     int64_t number;
     int word = 0, factors;
@@ -568,6 +572,9 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
         return DV_OK;
     case IMAGES:
         s->images = 1;
+        return DV_OK;
+    case EDGES:
+        s->edges = 1;
         return DV_OK;
     case TRANSPOSE:
         s->transpose = 1;

@@ -147,6 +147,9 @@ typedef struct dv_op_schedule {
     // 1 if operands of a window are copied so that rows of the result are one
     // loop, which covers whole images (exec/stage.h).
     int images;
+    // 1 if boxes are cut where reads with a border leave their tensors, so that
+    // operands need no copies (exec/edges.h).
+    int edges;
     // For matrix products (kind DV_KERNEL_PRODUCT): the order of additions,
     // where the epilogue runs, and which of the two factors are copied first.
     dv_sum_order sums;

@@ -96,13 +96,12 @@ TEST(windows_on_images)
         runs_right(images[i], 4, 0, "a vector kernel");
 }
 
-// Boxes give the same bits.
-TEST(images_and_boxes)
+// Without a word of its schedule, a program gives the same bits.
+static void same_without(const char *const *texts, size_t n, const char *word)
 {
-    for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
-        static const char word[] = " images";
+    for (size_t i = 0; i < n; i++) {
         job one, other;
-        start_and_run(&one, images[i], 2);
+        start_and_run(&one, texts[i], 2);
         char *text = dv_plan_text(one.plan);
         char *at = strstr(text, word);
         dv_plan *boxes;
@@ -117,11 +116,47 @@ TEST(images_and_boxes)
             job_stop(&other);
             dv_plan_destroy(boxes);
         } else if (strcmp(one.plan->schedule.kernels, "none") != 0) {
-            fail_msg("no images: %s", text);
+            fail_msg("no%s: %s", word, text);
         }
         dv_free(text);
         job_stop(&one);
     }
+}
+
+TEST(images_and_boxes)
+{
+    same_without(images, sizeof images / sizeof *images, " images");
+}
+
+// Boxes are cut where reads leave their tensors, along several variables, with
+// steps, backwards, far outside, of types and sizes that are no whole vectors.
+static const char *const edges[] = {
+    "input x: f32[7, 9, 33] input w: f32[5, 3, 33] input v: f32[33] "
+    "y[i,j,c] = relu(v[c] + sum[a,b] w[a,b,c] * (x[i+a-2,2*j+b-1,c] else 0)) "
+    "for i in 0..7, j in 0..5 output y",
+    "input x: f64[6, 8, 20] y[i,j,c] = max[a,b] x[3*i-a+1,j-2*b+2,c] else -inf "
+    "for a in 0..3, b in 0..3, i in 0..3, j in 0..9 output y",
+    "input x: i8[5, 6, 40] y[i,j,c]: i32 = sum[a,b] (x[i+a-9,j+b-1,c] else -7) "
+    "for a in 0..3, b in 0..3, i in 0..20, j in 0..7 output y",
+    "input x: bf16[4, 5, 24] input z: f32[9, 24] "
+    "y[i,j,c] = z[j,c] - min[b] x[3-i,j+b-3,c] else 0.5 "
+    "for b in 0..4, i in 0..4, j in 0..9 output y",
+    "input x: f32[12, 50] y[i,j] = exp(x[i-4,j] else 1) + x[i+2,j] else 2 "
+    "for i in 0..20 output y",
+    "input x: f32[1, 1, 17] y[i,j,c] = sum[a,b] x[i+a-1,j+b-1,c] else 3 "
+    "for a in 0..3, b in 0..3, i in 0..1, j in 0..1 output y",
+    "input x: f16[3, 60, 64] y[k,i,c] = mean[a] x[k-1,i+a-3,c] else 0.5 "
+    "for a in 0..7, k in 0..5, i in 0..60 output y"};
+
+TEST(windows_at_edges)
+{
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++)
+        runs_right(edges[i], 4, 0, "a vector kernel");
+}
+
+TEST(edges_and_boxes)
+{
+    same_without(edges, sizeof edges / sizeof *edges, " edges");
 }
 
 // Stencils share one copy; blocks of rows, and of one long row.
@@ -195,6 +230,8 @@ int main(void)
         cmocka_unit_test(windows_on_images),
         cmocka_unit_test(widths_of_images),
         cmocka_unit_test(images_and_boxes),
+        cmocka_unit_test(windows_at_edges),
+        cmocka_unit_test(edges_and_boxes),
         cmocka_unit_test(pointwise),
         cmocka_unit_test(updates),
         cmocka_unit_test(constants),
