@@ -123,6 +123,7 @@ dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_spec *spec,
                        .staged = dv_op_has_border(f->op),
                        .copied = spec->kernel->old_off >= 0,
                        .looks = 1,
+                       .nearest = spec->nearest,
                        .as = spec->as,
                        .as_f32 = spec->kernel->compute == DV_IN_F32};
     DV_TRY(dv_vec_op_create(&f->vec, &vec, spec->jit, spec->arena, diag));

@@ -20,6 +20,7 @@ typedef struct dv_epilogue_spec {
     dv_dtype type;           // type of the sums
     // Strides of the sums along each variable, in elements.
     const int64_t *steps;
+    int nearest; // as in dv_vec_spec
     // The plan's choice of loops, which is obeyed; NULL: they are chosen here.
     const dv_op_schedule *as;
     dv_jit *jit;

@@ -13,6 +13,9 @@
 #include <string.h>
 
 enum { ALIGN_BYTES = 64 };
+// The most variables that are collapsed into the rows, or columns, of a block
+// on which an epilogue runs.
+enum { MOST_SIDE = 2 };
 
 // The contraction and the epilogue that compute all tiles of one shape.
 typedef struct tile_kernel {
@@ -21,10 +24,10 @@ typedef struct tile_kernel {
     // writes final results or partial sums.
     dv_epilogue *finish;
     int64_t steps[DV_MAX_VARS]; // strides of the sums that the epilogue reads
-    // The variables along the rows and columns of the blocks on which the
-    // epilogue runs while they are in cache; -1: it runs once, on the whole
-    // tile.
-    int32_t row, col;
+    // The variables along the rows and along the columns of the blocks on which
+    // the epilogue runs while they are in cache, the innermost first; -1: there
+    // are no more of them. Without any, it runs once, on the whole tile.
+    int32_t row[MOST_SIDE + 1], col[MOST_SIDE + 1]; // the last one is -1
 } tile_kernel;
 
 // What is packed of a constant before the first run, for the tiles that read
@@ -713,43 +716,44 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     return DV_OK;
 }
 
-// Finds the one m variable (of one factor and the output) and the one n
-// variable (of the other factor and the output) along which the tile has more
-// than one point; the sums are contiguous along `col`. Both remain -1 in two
-// cases. If a factor has two variables with more than one point, blocks would
-// not be boxes of the op. If the strides do not nest in the order of
-// p->written, find_block could not compute a block's position from its
+// Finds the m variables (of one factor and the output) and the n variables (of
+// the other factor and the output) along which the tile has more than one
+// point; the sums are contiguous along `col`. There are none in two cases: if
+// the variables of a side do not continue each other in memory, blocks would
+// not be boxes of the op, and if strides do not nest in the order of
+// p->written, position_of could not compute a block's position from its
 // address.
 static void find_blocks(const dv_product *p, const dv_tile *t, tile_kernel *to)
 {
-    int32_t one[2] = {-1, -1};
+    int32_t side[2][MOST_SIDE + 1] = {{-1, -1, -1}, {-1, -1, -1}};
+    int32_t n[2] = {0, 0};
     int64_t reach = 1; // elements spanned by the inner variables
-    to->row = to->col = -1;
+    to->row[0] = to->col[0] = -1;
     for (int32_t i = p->n_written - 1; i >= 0; i--) {
         int32_t v = p->written[i];
         int64_t len = t->end[v] - t->begin[v];
+        int type = (int)p->nest.dims[v].type - DV_NEST_M;
         if (len == 1)
             continue;
         if (to->steps[v] < reach)
             return;
         reach = to->steps[v] * len;
-    }
-    for (int32_t v = 0; v < p->nest.n_dims; v++) {
-        int32_t type = (int32_t)p->nest.dims[v].type - DV_NEST_M;
-        if (p->o->vars[v].reduce || p->nest.dims[v].type == DV_NEST_C ||
-            t->end[v] - t->begin[v] == 1)
+        if (p->nest.dims[v].type == DV_NEST_C)
             continue;
-        if (one[type] >= 0)
+        int32_t in = n[type] ? side[type][n[type] - 1] : -1;
+        if (n[type] == MOST_SIDE ||
+            (in >= 0 &&
+             to->steps[v] != to->steps[in] * (t->end[in] - t->begin[in])))
             return;
-        one[type] = v;
+        side[type][n[type]++] = v;
     }
-    if (one[0] < 0 || one[1] < 0)
+    if (!n[0] || !n[1])
         return;
-    int second = to->steps[one[1]] == 1;
-    if (to->steps[one[second]] != 1)
+    int second = to->steps[side[1][0]] == 1;
+    if (to->steps[side[second][0]] != 1)
         return;
-    to->row = one[!second];
-    to->col = one[second];
+    memcpy(to->row, side[!second], sizeof to->row);
+    memcpy(to->col, side[second], sizeof to->col);
 }
 
 // Returns the epilogue of another tile shape whose sums have the same strides;
@@ -777,6 +781,8 @@ static dv_status epilogue_for(dv_product *p, const dv_tile *t, tile_kernel *to,
                              .kernel = p->spec.kernel,
                              .type = p->nest.dtype,
                              .steps = to->steps,
+                             .nearest = to->row[0] >= 0 &&
+                                        (to->row[1] >= 0 || to->col[1] >= 0),
                              .as = p->spec.as,
                              .jit = p->spec.jit,
                              .arena = p->spec.arena};
@@ -975,7 +981,7 @@ void dv_product_describe(const dv_product *p, dv_op_schedule *out)
     for (size_t i = 0; i < n_shapes(p); i++) {
         if (!p->made[i].finish)
             continue;
-        blocks |= p->made[i].row >= 0;
+        blocks |= p->made[i].row[0] >= 0;
         dv_epilogue_describe(p->made[i].finish, out);
     }
     out->epilogue =
@@ -996,22 +1002,84 @@ static char *begin_of(const dv_flat *flat, const dv_op *op, const dv_tile *t,
     return (char *)at + dv_flat_at(flat, op, t->begin) * elem_bytes;
 }
 
-// Sets begin..end to the box of a finished block of sums; `all` is the address
-// of the tile's first sum.
-static void find_block(const dv_product *p, const tile_kernel *m,
-                       const dv_tile *t, const char *all, const dv_block *block,
-                       int64_t *begin, int64_t *end)
+// Sets `begin` to the position of a finished block of sums; `all` is the
+// address of the tile's first sum.
+static void position_of(const dv_product *p, const tile_kernel *m,
+                        const dv_tile *t, const char *all, const void *at,
+                        int64_t *begin)
 {
-    int64_t off = ((const char *)block->at - all) / p->sum_bytes;
+    int64_t off = ((const char *)at - all) / p->sum_bytes;
     for (int32_t i = 0; i < p->n_written; i++) {
         int32_t v = p->written[i];
         int one = t->end[v] - t->begin[v] == 1;
         int64_t x = one ? 0 : off / m->steps[v];
         off -= x * m->steps[v];
         begin[v] = t->begin[v] + x;
-        end[v] = begin[v] + (v == m->row   ? block->rows
-                             : v == m->col ? block->cols
-                                           : 1);
+    }
+}
+
+// Sets begin..end to the largest box among the next n points of one side of a
+// block, from `begin` on. Returns its number of points.
+static int64_t next_box(const int32_t *side, const dv_tile *t, int64_t n,
+                        int64_t *begin, int64_t *end)
+{
+    int32_t in = side[0], out = side[1];
+    int64_t len = t->end[in] - t->begin[in];
+    int64_t left = t->end[in] - begin[in], many = 1;
+    if (out >= 0 && left == len && n >= len)
+        many = n / len;
+    n = many > 1 ? len : dv_min_i64(n, left);
+    end[in] = begin[in] + n;
+    if (out >= 0)
+        end[out] = begin[out] + many;
+    return many * n;
+}
+
+// Moves `begin` behind the box begin..end of one side of a block.
+static void skip_box(const int32_t *side, const dv_tile *t, int64_t *begin,
+                     const int64_t *end)
+{
+    int32_t in = side[0], out = side[1];
+    if (out >= 0 && end[in] == t->end[in]) {
+        begin[in] = t->begin[in];
+        begin[out] = end[out];
+    } else {
+        begin[in] = end[in];
+    }
+}
+
+// Runs the epilogue on a finished block of sums, box by box.
+static void finish_block(const dv_product *p, const tile_kernel *m,
+                         const dv_tile *t, void *const *at, char *all,
+                         const dv_block *block)
+{
+    int64_t first[DV_MAX_VARS] = {0}, begin[DV_MAX_VARS], end[DV_MAX_VARS];
+    dv_epilogue_box box;
+    // Rows that are not those of the innermost variable are of the next one.
+    int skip = block->rows > 1 && m->steps[m->row[0]] != block->ld;
+    const int32_t *row = &m->row[skip];
+    position_of(p, m, t, all, block->at, first);
+    for (int v = 0; v < p->o->n_vars; v++) {
+        begin[v] = first[v];
+        end[v] = first[v] + 1;
+    }
+    for (int64_t rows = block->rows; rows > 0;) {
+        rows -= next_box(row, t, rows, begin, end);
+        for (int s = 0; s < MOST_SIDE && m->col[s] >= 0; s++)
+            begin[m->col[s]] = first[m->col[s]];
+        for (int64_t cols = block->cols; cols > 0;) {
+            int64_t off = 0;
+            cols -= next_box(m->col, t, cols, begin, end);
+            for (int32_t i = 0; i < p->n_written; i++) {
+                int32_t v = p->written[i];
+                off += (begin[v] - t->begin[v]) * m->steps[v];
+            }
+            const dv_vec_op *last = dv_epilogue_at(
+                m->finish, at, begin, end, all + off * p->sum_bytes, &box);
+            dv_vec_op_run(last, box.at, box.begin, box.end);
+            skip_box(m->col, t, begin, end);
+        }
+        skip_box(row, t, begin, end);
     }
 }
 
@@ -1193,22 +1261,18 @@ void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
                              at[p->bias], p->sum_bytes);
     args.workspace = room;
     dv_contraction_cursor run;
-    dv_epilogue_box box;
     dv_block block;
     // Blocks of a contraction that does not announce them, or that are no boxes
     // of the op, are finished together at the end of the tile.
-    int by_blocks = m->finish && m->row >= 0 && dv_contraction_has_blocks(m->c);
+    int by_blocks =
+        m->finish && m->row[0] >= 0 && dv_contraction_has_blocks(m->c);
     dv_contraction_begin(&run, m->c, &args);
     while (dv_contraction_next(&run, &block)) {
-        int64_t begin[DV_MAX_VARS] = {0}, end[DV_MAX_VARS] = {0};
-        if (!by_blocks)
-            continue;
-        find_block(p, m, t, args.out, &block, begin, end);
-        const dv_vec_op *last =
-            dv_epilogue_at(m->finish, at, begin, end, block.at, &box);
-        dv_vec_op_run(last, box.at, box.begin, box.end);
+        if (by_blocks)
+            finish_block(p, m, t, at, args.out, &block);
     }
     if (m->finish && !by_blocks) {
+        dv_epilogue_box box;
         const dv_vec_op *last =
             dv_epilogue_at(m->finish, at, t->begin, t->end, args.out, &box);
         dv_vec_op_run(last, box.at, box.begin, box.end);

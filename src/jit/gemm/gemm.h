@@ -85,6 +85,7 @@ typedef struct dv_gemm_cursor {
 typedef struct dv_block {
     void *at;
     int32_t rows, cols;
+    int64_t ld; // elements from row to row
 } dv_block;
 // Runs the plan in steps. dv_gemm_next computes until the next block of rows is
 // finished, sets *finished to it and returns 1, or 0 after the last block.

@@ -180,7 +180,7 @@ int dv_gemm_next(dv_gemm_cursor *g, dv_block *finished)
     if (plan->direct && g->k0 < plan->s.k) {
         dv_gemm_args args = args_at(g, 0, 0);
         plan->direct(g->a, g->b, g->c, &args);
-        *finished = (dv_block){g->c, plan->s.m, plan->s.n};
+        *finished = (dv_block){g->c, plan->s.m, plan->s.n, plan->s.ldc};
         g->k0 = plan->s.k;
         done = 1;
     }
@@ -191,7 +191,7 @@ int dv_gemm_next(dv_gemm_cursor *g, dv_block *finished)
             call x = call_for(g, &at, &p);
             x.kernel(x.a, x.b, x.c, &x.args);
         } while (next_panel(plan, &p, at.of.k));
-        *finished = (dv_block){at.c, at.of.rows, plan->s.n};
+        *finished = (dv_block){at.c, at.of.rows, plan->s.n, dv_gemm_ldc(plan)};
         done = at.last;
         end_block(g, &at);
     }
