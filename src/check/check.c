@@ -624,6 +624,7 @@ dv_status dv_plan_check(const dv_plan *plan, dv_diag *diag)
     }
     DV_TRY(check_accesses(&c));
     DV_TRY(check_independence(&c));
+    DV_TRY(dv_check_once(plan, whole(&c), diag));
     DV_TRY(dv_check_machine(plan, whole(&c), diag));
     DV_TRY(dv_check_scratch(plan, whole(&c), diag));
     DV_TRY(dv_check_grid(plan, whole(&c), diag));

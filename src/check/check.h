@@ -1,4 +1,4 @@
-// The checker: proves rules C1 to C38 from the plan alone. It shares no code
+// The checker: proves rules C1 to C39 from the plan alone. It shares no code
 // with the passes that build plans.
 //
 //   check.h       private to the folder: one function for each file
@@ -13,6 +13,7 @@
 //   loops.c       C30: the loops of a product's tiles
 //   schedule.c    C22, C25 to C29, C37: kernels, loops, rows, sums
 //   skip.c        C38: points that ops leave out
+//   once.c        C39: groups that run once
 #ifndef DV_CHECK_H
 #define DV_CHECK_H
 #include "plan/plan.h"
@@ -59,6 +60,10 @@ dv_status dv_check_tile_loops(const dv_plan *plan, int32_t op, dv_diag *diag);
 // Checks rule C38: the points that an op skips change no result.
 dv_status dv_check_skip(const dv_plan *plan, int32_t op, dv_loc at,
                         dv_diag *diag);
+// Checks rule C39: what groups that run once compute never changes.
+dv_status dv_check_once(const dv_plan *plan, dv_loc at, dv_diag *diag);
+// Returns whether one op alone writes a tensor, in a group that runs once.
+int dv_check_is_once(const dv_plan *plan, int32_t tensor);
 // Checks rules C22, C25 to C30, C37 and C38 (the schedule: kernels, loops,
 // rows, order of additions); all other rules must hold.
 dv_status dv_check_schedule(const dv_plan *plan, dv_loc at, dv_diag *diag);

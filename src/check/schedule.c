@@ -128,7 +128,8 @@ static dv_status check_once(const dv_plan *plan, int32_t op, dv_loc at,
         WRONG(C37, "op %s is no product, it packs nothing once", o->name);
     for (int i = 0; i < 2; i++) {
         const dv_tensor *t = &plan->ops->tensors[factor[i]->tensor];
-        if (as->once >> i & 1 && !t->is_const)
+        if (as->once >> i & 1 && !t->is_const &&
+            !dv_check_is_once(plan, factor[i]->tensor))
             WRONG(C37, "op %s packs %s once, which is no constant", o->name,
                   t->name);
         if (as->once >> i & 1 && factor[i]->has_border)
@@ -142,6 +143,7 @@ static dv_status check_once(const dv_plan *plan, int32_t op, dv_loc at,
     for (int32_t i = 0; i < plan->ops->n_ops; i++)
         for (int k = 0; k < 2; k++)
             if (as->once >> k & 1 &&
+                !dv_check_is_once(plan, factor[k]->tensor) &&
                 plan->ops->ops[i].write.tensor == factor[k]->tensor)
                 WRONG(C37, "op %s packs %s once, which %s writes", o->name,
                       plan->ops->tensors[factor[k]->tensor].name,
@@ -232,6 +234,7 @@ enum { NONE = -1, SEVERAL = -2 };
 typedef struct use {
     int32_t writer; // op that writes it; NONE, SEVERAL: no single one
     int32_t group;  // group that uses it; NONE, SEVERAL: no single one
+    int once;       // 1 if a group that runs once writes it
     int kept;       // 1 if the schedule keeps it for one tile at a time
     // 1 if the schedule gives it an address for all of its elements.
     int stored;
@@ -265,7 +268,7 @@ static void note_life(const dv_plan *plan, use *u, int32_t g)
 static void find_uses(const dv_plan *plan, use *uses)
 {
     for (int32_t t = 0; t < plan->ops->n_tensors; t++)
-        uses[t] = (use){NONE, NONE, 0, 0, -1, -1};
+        uses[t] = (use){NONE, NONE, 0, 0, 0, -1, -1};
     for (int32_t g = 0; g < plan->n_groups; g++)
         for (int32_t i = plan->groups[g].first_op; i < plan->groups[g].end_op;
              i++) {
@@ -277,6 +280,7 @@ static void find_uses(const dv_plan *plan, use *uses)
             note(&uses[o->write.tensor].group, g);
             note(&uses[o->write.tensor].writer, i);
             note_life(plan, &uses[o->write.tensor], g);
+            uses[o->write.tensor].once = plan->groups[g].once;
         }
     for (int32_t i = 0; i < plan->schedule.n_temps; i++)
         uses[plan->schedule.temps[i].tensor].kept = 1;
@@ -761,7 +765,7 @@ static dv_status check_stored(const dv_plan *plan, const use *uses, dv_loc at,
         int32_t t = plan->ops->ops[i].write.tensor;
         const dv_tensor *x = &plan->ops->tensors[t];
         int here = !x->is_input && !x->is_output && !uses[t].kept &&
-                   as->kind != DV_KERNEL_INLINE;
+                   as->kind != DV_KERNEL_INLINE && !uses[t].once;
         if (uses[t].stored != here)
             WRONG(C29, "%s is stored %d times instead of %d", x->name,
                   uses[t].stored, here);

@@ -38,10 +38,15 @@ static dv_status count_bytes(job *j, dv_diag *diag)
     return DV_OK;
 }
 
-// Returns the flops of an op times the iterations of the repeats around it.
-static double flops_of(const dv_program *p, int32_t i)
+// Returns the flops of an op in a run: those of one execution times the
+// iterations of the repeats around it, or none if it is executed before.
+static double flops_of(const job *j, int32_t i)
 {
+    const dv_program *p = j->p;
+    const dv_plan *plan = j->l.plan; // has no groups if it is a team's
     double flops = dv_op_flops(&p->ops[i]);
+    if (plan->n_groups && plan->groups[dv_group_of(plan, i)].once)
+        return 0;
     for (int32_t r = 0; r < p->n_repeats; r++)
         if (i >= p->repeats[r].first_op && i < p->repeats[r].end_op)
             flops *= (double)p->repeats[r].times;
@@ -52,7 +57,7 @@ static void count_work(job *j)
 {
     double most = -1;
     for (int32_t i = 0; i < j->p->n_ops; i++) {
-        double flops = flops_of(j->p, i);
+        double flops = flops_of(j, i);
         j->flops += flops;
         if (flops > most) {
             most = flops;
@@ -223,7 +228,7 @@ static double group_flops(const job *j, int32_t g)
     double flops = 0;
     for (int32_t i = j->l.plan->groups[g].first_op;
          i < j->l.plan->groups[g].end_op; i++)
-        flops += flops_of(j->p, i);
+        flops += flops_of(j, i);
     return flops;
 }
 

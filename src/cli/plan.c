@@ -260,6 +260,35 @@ static void put_loops(dv_text *out, const dv_plan *plan, int32_t i)
     }
 }
 
+// Says of the ops that depend on constants only whether they are computed once,
+// and why not.
+static void explain_once(dv_text *out, const dv_plan *plan)
+{
+    static const char *const why[] = {
+        [DV_NOT_ONCE_OUTPUT] = "it is an output",
+        [DV_NOT_ONCE_REPEAT] = "it is in a repeat",
+        [DV_NOT_ONCE_LARGE] = "with it, results like that would take more than "
+                              "64 MiB beyond the constants they replace"};
+    const dv_program *p = plan->ops;
+    dv_once *once = dv_alloc((size_t)p->n_ops * sizeof *once + 1);
+    if (!once || !dv_program_find_once(p, once))
+        out->failed = 1;
+    for (int32_t i = 0; !out->failed && i < p->n_ops; i++) {
+        if (plan->groups[dv_group_of(plan, i)].once)
+            dv_put(
+                out,
+                "%s: computed once, before the first run, because it depends "
+                "on constants only\n",
+                p->ops[i].name);
+        else if (once[i] > DV_ONCE)
+            dv_put(out,
+                   "%s: depends on constants only, but is computed in every "
+                   "run: %s\n",
+                   p->ops[i].name, why[once[i]]);
+    }
+    dv_release(once);
+}
+
 static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -398,6 +427,9 @@ static char *explain(const dv_plan *whole)
                whole->views[i]);
     if (plan->divisions && dv_target_packs(&whole->target))
         explain_copies(&out, whole);
+    if (plan->divisions && dv_target_runs_here(&plan->target) &&
+        !plan->team_ops)
+        explain_once(&out, plan);
     if (plan->divisions && plan->target.sticks)
         explain_sticks(&out, plan);
     for (int32_t i = 0; plan->divisions && i < plan->ops->n_ops; i++)

@@ -128,6 +128,7 @@ static dv_status use_layouts(dv_exec *x, dv_diag *diag)
 static dv_status prepare(dv_exec *x, dv_diag *diag)
 {
     dv_exec_unprepare(x);
+    dv_exec_free_once(x);
     x->strides = NULL;
     x->op_failed = -1;
     if (x->kind == DV_RUN_THREADS)
@@ -135,7 +136,8 @@ static dv_status prepare(dv_exec *x, dv_diag *diag)
     find_written(x);
     DV_TRY(use_layouts(x, diag));
     DV_TRY(make_kernels(x, diag));
-    return dv_exec_prepare(x, diag);
+    DV_TRY(dv_exec_prepare(x, diag));
+    return dv_exec_find_once(x, diag);
 }
 
 // Makes the operands of an op row-major in kernels. Returns 0 if they are.
@@ -229,6 +231,8 @@ void *dv_exec_stored(const dv_exec *x, int32_t tensor)
     const dv_run *r = &x->run;
     if (x->plan->ops->tensors[tensor].is_output)
         return r->bound[tensor].data;
+    if (x->once && x->once[tensor])
+        return x->once[tensor];
     // The simulator keeps temporaries in its own memory: nothing is owned.
     if (r->owned[tensor])
         return x->choosing && may_be_inlined(x, tensor) ? NULL
@@ -380,7 +384,6 @@ static dv_status create(dv_exec **out, const dv_plan *plan, const dv_exec *as,
     x->probing = as->probing;
     x->wanted = as->wanted;
     x->called = as->called;
-    x->total = dv_program_points(plan->ops);
     pthread_mutex_init(&x->lock, NULL);
     dv_status st = set_up(x, o, diag);
     if (st == DV_OK)
@@ -428,6 +431,7 @@ void dv_exec_destroy(dv_exec *x)
 {
     if (!x)
         return;
+    dv_exec_free_once(x);
     dv_run_finish(&x->run);
     dv_exec_unprepare(x);
     for (int32_t i = 0; x->files && i < x->plan->ops->n_tensors; i++)

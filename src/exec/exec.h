@@ -18,6 +18,7 @@
 //   session.c       sessions: plans and execs by the shapes of operands
 //   schedule.c      the pass `schedule`, which writes what prepare.c finds out
 //   prepare.c       prepares runs on threads: kernels
+//   once.c          computes what depends on constants only, once
 //   skip.c          finds what masks make superfluous, and leaves it out
 //   tile_loops.[ch] the loops of a product's tile, to and from the plan
 //   threads.c       runs the groups of a plan on threads

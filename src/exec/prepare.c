@@ -318,6 +318,7 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
                             .probing = x->probing,
                             .wanted = want_product,
                             .pins = pins,
+                            .packs_again = x->called != NULL,
                             .jit = x->jit,
                             .arena = &x->arena};
     int other = pins->kind >= 0 && pins->kind != DV_KERNEL_PRODUCT;
@@ -374,14 +375,15 @@ void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out)
 // Fails if a run needs other memory than the plan says. A plan that was read
 // may be from a machine with other caches, for which panels of packed operands
 // have other sizes: then only the memory that threads share is compared.
-// Operands with strides are packed in other ways than the plan knows.
+// Operands with strides are packed in other ways than the plan knows, and all
+// operands in every run if the calls of kernels are recorded.
 static dv_status check_memory(const dv_exec *x, dv_diag *diag)
 {
     const dv_schedule *s = &x->plan->schedule;
     int64_t shared, thread, constant;
     dv_exec_memory(x, &shared, &thread, &constant);
     if (x->kind != DV_RUN_THREADS || x->choosing || x->probing || x->layouts ||
-        s->shared_bytes < 0 ||
+        x->called || s->shared_bytes < 0 ||
         (s->shared_bytes == shared &&
          ((s->thread_bytes == thread && s->constant_bytes == constant) ||
           x->plan->src.text)))
@@ -408,6 +410,8 @@ static dv_status check_obeyed(const dv_exec *x, int32_t op, dv_diag *diag)
         is.n_tiles = 0;
         is.once |= as->once;
     }
+    if (x->called)
+        is.once = as->once; // constants are packed in every run
     if (as->kind == DV_KERNEL_STRIP && as->inner < 0)
         is.inner = -1; // the plan leaves the loop to the interpreter
     if (dv_op_schedule_equal(as, &is))
@@ -589,7 +593,7 @@ int64_t dv_exec_strips_bytes(const dv_exec *x)
 void dv_exec_memory(const dv_exec *x, int64_t *shared_bytes,
                     int64_t *thread_bytes, int64_t *constant_bytes)
 {
-    *constant_bytes = 0;
+    *constant_bytes = dv_exec_once_bytes(x);
     for (int32_t op = 0; op < x->plan->ops->n_ops; op++)
         if (x->prepared[op].product)
             *constant_bytes += dv_product_once_bytes(x->prepared[op].product);
@@ -698,7 +702,8 @@ void dv_exec_list(const dv_exec *x, dv_text *out)
         dv_jit_list(x->jit, out, put_owner, x);
 }
 
-// Releases the pages of the files whose elements were packed for an op.
+// Releases the pages of files that an op has read for the last time: its
+// operands are packed, or it is computed once.
 static void drop_packed(const dv_exec *x, const dv_op *o)
 {
     for (int r = 0; r < o->n_reads; r++) {
@@ -709,19 +714,22 @@ static void drop_packed(const dv_exec *x, const dv_op *o)
     }
 }
 
-dv_status dv_exec_pack(dv_exec *x, dv_diag *diag)
+dv_status dv_exec_pack(dv_exec *x, const dv_run *r, dv_diag *diag)
 {
     const dv_plan *plan = x->plan;
     void **data = x->run.data, **at = x->run.threads[0].at;
+    DV_TRY(dv_exec_compute_once(x, r, diag));
     for (int32_t g = 0; g < plan->n_groups && x->kind == DV_RUN_THREADS; g++)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
              op++) {
             const dv_product *p = x->prepared[op].product;
             const dv_op *o = &plan->ops->ops[op];
+            if (x->once && plan->groups[g].once)
+                drop_packed(x, o);
             if (!p || !dv_product_once_bytes(p))
                 continue;
-            for (int r = 0; r < o->n_reads; r++)
-                at[r] = data[o->reads[r].tensor];
+            for (int i = 0; i < o->n_reads; i++)
+                at[i] = data[o->reads[i].tensor];
             at[o->n_reads] = data[o->write.tensor];
             for (int64_t i = 0; i < plan->groups[g].n_tiles; i++) {
                 dv_tile t;
@@ -730,11 +738,14 @@ dv_status dv_exec_pack(dv_exec *x, dv_diag *diag)
             }
             drop_packed(x, o);
         }
+    dv_exec_free_packed(x);
     return DV_OK;
 }
 
 void dv_exec_unpack(dv_exec *x, int32_t tensor)
 {
+    if (x->once)
+        tensor = -1; // others may be computed from it
     for (int32_t i = 0; x->prepared && i < x->plan->ops->n_ops; i++)
         if (x->prepared[i].product)
             dv_product_unpack(x->prepared[i].product, tensor);

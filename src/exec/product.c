@@ -54,6 +54,7 @@ struct dv_product {
     // of those that may be (nest.fixed). Their blocks are indexed by the slices
     // of the factor's variables and by the shape of the tile.
     uint8_t once;
+    uint8_t in_place; // of those that some tile reads in place
     once_block *blocks[2];
     int64_t n_blocks[2], once_bytes;
     int direct; // 1 if the kernel writes final results to the output tensor
@@ -248,7 +249,7 @@ static int fill_nest(dv_product *p)
     p->sum_bytes = dv_dtype_get(p->nest.dtype)->size_bytes;
     // What is packed before the first run must not depend on an index that is
     // read.
-    int once = p->spec.as ? p->spec.as->once : 3;
+    int once = p->spec.packs_again ? 0 : p->spec.as ? p->spec.as->once : 3;
     for (int i = 0; i < 2; i++)
         if (dv_access_is_indirect(&p->o->reads[p->access[i]]))
             once &= ~(1 << i);
@@ -818,6 +819,8 @@ static int note_blocks(dv_product *p, const dv_tile *t)
     int64_t steps[DV_MAX_VARS];
     for (int i = 0; i < 2; i++) {
         int pack = p->nest.fixed >> i & 1 && packs_once(p, i, t);
+        if (!pack && !p->copied[i])
+            p->in_place |= (uint8_t)(1 << i);
         if (!(p->nest.fixed >> i & 1) || (!pack && !p->copied[i]))
             continue;
         int64_t n = (int64_t)n_shapes(p);
@@ -955,6 +958,14 @@ int64_t dv_product_once_bytes(const dv_product *p)
     return p->once_bytes;
 }
 
+int dv_product_packs(const dv_product *p, int read)
+{
+    for (int i = 0; i < 2; i++)
+        if (p->access[i] == read)
+            return p->once >> i & 1 && !(p->in_place >> i & 1);
+    return 0;
+}
+
 int dv_product_unfuse(dv_product *p)
 {
     if (!p->inside || p->spec.as)
@@ -962,7 +973,7 @@ int dv_product_unfuse(dv_product *p)
     p->inside = 0;
     p->bias = -1;
     p->workspace_bytes = p->once_bytes = 0;
-    p->once = 0;
+    p->once = p->in_place = 0;
     p->blocks[0] = p->blocks[1] = NULL;
     memset(p->made, 0, n_shapes(p) * sizeof *p->made);
     memset(p->tiles, 0, n_shapes(p) * sizeof *p->tiles);
@@ -1117,7 +1128,13 @@ static void put_key(dv_text *key, const pack_job *j, int64_t bytes)
     const dv_contraction *c = p->made[shape_of(p, j->t)].c;
     const dv_operand_copy *w = &p->copy[j->i];
     dv_contraction_choices as = dv_contraction_chosen(c);
+    // What an exec has computed once is freed when it is packed; another exec
+    // may have other elements at that address.
+    const dv_program *program = p->spec.plan->ops;
+    int32_t tensor = p->o->reads[p->access[j->i]].tensor;
+    const void *owner = program->tensors[tensor].is_once ? p->spec.arena : NULL;
     const int64_t of[] = {(int64_t)(intptr_t)j->from,
+                          (int64_t)(intptr_t)owner,
                           (int64_t)(intptr_t)dv_jit_isa(p->spec.jit),
                           bytes,
                           j->i,

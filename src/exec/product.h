@@ -57,6 +57,9 @@ typedef struct dv_product_spec {
     // if a vector kernel seems faster.
     int wanted;
     const dv_schedule_pins *pins;
+    // 1 if constants are packed in every run, whatever the schedule says: the
+    // calls of kernels are recorded.
+    int packs_again;
     dv_jit *jit;
     dv_arena *arena;
 } dv_product_spec;
@@ -77,6 +80,9 @@ void dv_product_describe(const dv_product *p, dv_op_schedule *out);
 // Returns the bytes of the constants that are copied and packed before the
 // first run, for all tiles that were prepared.
 int64_t dv_product_once_bytes(const dv_product *p);
+// Returns whether all tiles that were prepared have read number `read` of the
+// op copied or packed then, so that runs do not read its tensor.
+int dv_product_packs(const dv_product *p, int read);
 // Packs the constants that a tile reads, unless that is done; `at` is that of
 // dv_product_run.
 dv_status dv_product_pack(const dv_product *p, const dv_tile *t,

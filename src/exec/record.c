@@ -411,9 +411,6 @@ static const char *needs_more(const dv_exec *x, int32_t group, int32_t op)
                "border values";
     if (by->guard)
         return "a run looks at the values of its operands first";
-    if (by->product && dv_product_once_bytes(by->product))
-        return "it packs constants before the first run; declare them as "
-               "inputs";
     if (!p->rows && !by->product && !by->vec)
         return "there is no kernel for it";
     return NULL;
@@ -571,12 +568,37 @@ static dv_status bind(dv_exec *x, dv_diag *diag)
     return DV_OK;
 }
 
+// Creates the exec whose calls are recorded. It packs constants in every run;
+// the loops of a plan that packs them before the first run may have no kernels
+// for that.
+static dv_status create_exec(dv_recording *r, dv_diag *diag)
+{
+    const dv_op_schedule *ops = r->plan->schedule.ops;
+    int any = 0;
+    dv_diag *own = dv_diag_create();
+    if (!own)
+        return dv_nomem(diag);
+    dv_status st = dv_exec_create_recorded(&r->x, r->plan, record_call, own);
+    for (int32_t i = 0; i < r->plan->ops->n_ops && ops; i++)
+        any |= ops[i].once;
+    int by_constants = any && (st == DV_E_CHECK || st == DV_E_NEST);
+    if (!by_constants)
+        dv_diag_move(diag, own);
+    dv_diag_destroy(own);
+    return by_constants
+               ? dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                         "a product packs constants before the first run, and "
+                         "its loops have no kernels that pack them in every "
+                         "run; declare them as inputs")
+               : st;
+}
+
 static dv_status record(dv_recording *r, dv_diag *diag)
 {
     _Alignas(64) unsigned char top[64];
     recorder w = {.r = r, .diag = diag, .top = (uintptr_t)top};
     w.lowest = w.top;
-    DV_TRY(dv_exec_create_recorded(&r->x, r->plan, record_call, diag));
+    DV_TRY(create_exec(r, diag));
     DV_TRY(check(r->x, diag));
     r->jit = r->x->jit;
     r->n_cores = r->x->n_threads;

@@ -381,8 +381,11 @@ static dv_status own_tensors(dv_run *r, dv_diag *diag)
         const dv_tensor *t = &p->tensors[i];
         if (r->bound[i].data)
             DV_TRY(place_operand(r, i, diag));
-        if (dv_is_operand(t) || r->data[i] || x->kind == DV_RUN_SIM ||
-            x->written[i] == DV_INLINED || (x->strides && x->strides[i]))
+        if (x->once && t->is_once)
+            r->data[i] = x->once[i];
+        if (dv_is_operand(t) || r->data[i] || (x->once && t->is_once) ||
+            x->kind == DV_RUN_SIM || x->written[i] == DV_INLINED ||
+            (x->strides && x->strides[i]))
             continue; // it has memory, or is never stored
         r->owned[i] = r->data[i] = dv_alloc_buffer((size_t)dv_tensor_bytes(t));
         if (!r->owned[i])
@@ -537,7 +540,7 @@ static dv_status take_constants(dv_run *r, dv_diag *diag)
     pthread_mutex_lock(&x->lock);
     // Runs that are under way read `packed`, which is therefore set only once.
     if (!x->packed) {
-        st = dv_exec_pack(x, diag);
+        st = dv_exec_pack(x, r, diag);
         x->packed = st == DV_OK;
     }
     pthread_mutex_unlock(&x->lock);
@@ -597,6 +600,16 @@ int dv_run_is_cancelled(dv_run *r)
     return r->cancelled;
 }
 
+dv_status dv_run_check_kernels(const dv_run *r, dv_diag *diag)
+{
+    const dv_exec *x = r->x;
+    if (x->kind != DV_RUN_THREADS || !x->jit || dv_jit_can_run(x->jit))
+        return DV_OK;
+    return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
+                   "%s has kernels for %s, which this machine cannot run",
+                   x->plan->target.name, x->plan->target.kernels);
+}
+
 static dv_status execute(dv_run *r, dv_diag *diag)
 {
     dv_exec *x = r->x;
@@ -606,14 +619,11 @@ static dv_status execute(dv_run *r, dv_diag *diag)
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is not bound",
                            p->tensors[i].name);
     DV_TRY(check_overlaps(r, diag));
-    if (x->kind == DV_RUN_THREADS && x->jit && !dv_jit_can_run(x->jit))
-        return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
-                       "%s has kernels for %s, which this machine cannot run",
-                       x->plan->target.name, x->plan->target.kernels);
+    DV_TRY(dv_run_check_kernels(r, diag));
     copy_operands(r, 0);
     // Other runs exist only after constants were packed.
     if (!x->packed) {
-        DV_TRY(dv_exec_pack(x, diag));
+        DV_TRY(dv_exec_pack(x, r, diag));
         x->packed = 1;
     }
     DV_TRY(x->kind == DV_RUN_THREADS ? dv_threads_run(r, diag)

@@ -67,7 +67,7 @@ static void find_lifetimes(const dv_plan *plan, lifetime *of)
 }
 
 // Lists the temporaries that are stored: all but those that are kept for one
-// tile or inlined. `listed` has room for a mark per tensor.
+// tile, inlined or computed once. `listed` has room for a mark per tensor.
 static void list_stored(dv_plan *plan, char *listed)
 {
     dv_schedule *s = &plan->schedule;
@@ -76,7 +76,7 @@ static void list_stored(dv_plan *plan, char *listed)
     for (int32_t i = 0; i < plan->ops->n_ops; i++) {
         int32_t t = plan->ops->ops[i].write.tensor;
         const dv_tensor *x = &plan->ops->tensors[t];
-        if (listed[t] || x->is_input || x->is_output ||
+        if (listed[t] || x->is_input || x->is_output || x->is_once ||
             s->ops[i].kind == DV_KERNEL_INLINE)
             continue;
         listed[t] = 1;

@@ -134,6 +134,7 @@ void dv_walk_begin(dv_walk *w, const dv_plan *plan, int32_t repeat,
     w->depth = 0;
     w->next = w->next_repeat = 0;
     w->from_round = 0;
+    w->once = 0;
     if (repeat < 0)
         return;
     w->next_repeat = repeat;
@@ -208,6 +209,8 @@ dv_walk_step dv_walk_next(dv_walk *w)
         if (w->next == w->plan->n_groups)
             return DV_WALK_END;
         w->next++;
+        if (w->once && w->plan->groups[w->group].once != (w->once > 0))
+            continue;
         return DV_WALK_GROUP;
     }
 }

@@ -1,6 +1,6 @@
 // The data structures of an exec and its runs, private to exec.c, run.c,
 // session.c, start.c, sequential.c, threads.c, prepare.c, skip.c, local.c,
-// nest.c and record.c.
+// nest.c, once.c and record.c.
 #ifndef DV_EXEC_STATE_H
 #define DV_EXEC_STATE_H
 #include "divvy/run.h"
@@ -147,6 +147,9 @@ struct dv_run {
     void (*copied)(void *pool, void *to, const void *from, int64_t bytes);
     dv_exec_hooks hooks;
     dv_status hook_status; // what the last call of a hook returned
+    // 1 if only the groups that are computed once run; 0: all others, or all if
+    // the executor computes nothing once.
+    int once;
     // Where the next execution begins (dv_exec_resume_at); -1: at its first op.
     int32_t from_repeat;
     int64_t from_round;
@@ -184,6 +187,10 @@ struct dv_exec {
     int *written;      // a dv_written, by tensor
     int32_t op_failed; // the op whose preparation has failed; -1: none
     int packed;        // 1 if the constants that the plan packs once are packed
+    // The elements of tensors that are computed once, by tensor; NULL if they
+    // are not there (yet, or any more). NULL as a whole if this executor
+    // computes nothing once. Owned (once.c).
+    void **once;
     dv_group_exec *group; // run-time data, one entry per group
     // Bytes of each thread's memory for tiles, for packed operands, and for
     // copies of operands with a border.
@@ -244,6 +251,9 @@ typedef struct dv_walk {
     } around[DV_MAX_NESTING];
     int32_t depth;
     int64_t from_round; // iterations of the first repeat that are skipped
+    // 1: the walk visits only groups that are computed once; 0: all groups; -1:
+    // only the others.
+    int once;
     // What dv_walk_next has found.
     int32_t group, repeat;
     int64_t round;
@@ -265,11 +275,21 @@ dv_walk_step dv_walk_next(dv_walk *w);
 int dv_group_splits_reduction(const dv_plan *plan, int32_t group);
 // Prepares the kernels of an exec, and frees them (prepare.c).
 dv_status dv_exec_prepare(dv_exec *x, dv_diag *diag);
+// Finds out whether the executor, whose kernels are prepared, computes anything
+// once (once.c). dv_exec_compute_once computes it, with the threads that run
+// `by`; dv_exec_free_packed frees what is needed no more after constants were
+// packed, dv_exec_free_once everything. dv_exec_once_bytes returns the bytes
+// that runs read.
+dv_status dv_exec_find_once(dv_exec *x, dv_diag *diag);
+dv_status dv_exec_compute_once(dv_exec *x, const dv_run *by, dv_diag *diag);
+void dv_exec_free_packed(dv_exec *x);
+void dv_exec_free_once(dv_exec *x);
+int64_t dv_exec_once_bytes(const dv_exec *x);
 void dv_exec_unprepare(dv_exec *x);
-// dv_exec_pack packs the bound constants that the plan packs once and that are
-// not packed yet; dv_exec_unpack forgets what was packed of a tensor (-1: of
-// all).
-dv_status dv_exec_pack(dv_exec *x, dv_diag *diag);
+// dv_exec_pack computes what is computed once, with the threads that run `r`,
+// and packs the bound constants that the plan packs once and that are not
+// packed yet; dv_exec_unpack forgets what was packed of a tensor (-1: of all).
+dv_status dv_exec_pack(dv_exec *x, const dv_run *r, dv_diag *diag);
 void dv_exec_unpack(dv_exec *x, int32_t tensor);
 // Returns the bytes of the interpreter's operands, per thread.
 int64_t dv_exec_strips_bytes(const dv_exec *x);
@@ -299,6 +319,8 @@ void dv_run_finish(dv_run *r);
 // it (run.c). The tensors that are bound stay bound.
 dv_status dv_run_allocate(dv_run *r, dv_diag *diag);
 void dv_run_release(dv_run *r);
+// Fails if this machine cannot run the kernels.
+dv_status dv_run_check_kernels(const dv_run *r, dv_diag *diag);
 // Executes the plan once, on the calling thread and those that it employs.
 dv_status dv_run_execute(dv_run *r, dv_diag *diag);
 // Ends and frees the thread that dv_run_start has made (start.c).

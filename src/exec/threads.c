@@ -581,6 +581,7 @@ static void work(dv_run *r, int32_t id, int32_t n)
         w->strips.status = DV_OK;
     }
     dv_walk_begin(&me.walk, x->plan, r->from_repeat, r->from_round);
+    me.walk.once = r->once ? 1 : x->once ? -1 : 0;
     while (next_phase(&me))
         run_phase(&me);
     if (n > 1 && id == 0)

@@ -270,6 +270,34 @@ static int steals(const dv_plan *plan, int32_t i)
            !dv_plan_splits_reduction(plan, i);
 }
 
+// Sets is_once of the tensors that groups with the word `once` write.
+static void mark_once(dv_plan *plan)
+{
+    for (int32_t t = 0; t < plan->ops->n_tensors; t++)
+        plan->ops->tensors[t].is_once = 0;
+    for (int32_t g = 0; g < plan->n_groups; g++)
+        for (int32_t i = plan->groups[g].first_op; i < plan->groups[g].end_op;
+             i++)
+            plan->ops->tensors[plan->ops->ops[i].write.tensor].is_once =
+                plan->groups[g].once != 0;
+}
+
+// Marks the ops that are computed once, which are in groups of their own. Ranks
+// of a team and simulated machines compute all ops in every run.
+static dv_status find_once(dv_plan *plan, dv_diag *diag)
+{
+    dv_arena arena = {0};
+    dv_once *once = DV_NEW(&arena, dv_once, plan->n_groups);
+    int ok = once != NULL;
+    if (ok && dv_target_runs_here(&plan->target) && !plan->team_ops)
+        ok = dv_program_find_once(plan->ops, once);
+    for (int32_t i = 0; ok && i < plan->n_groups; i++)
+        plan->groups[i].once = once[i] == DV_ONCE;
+    mark_once(plan);
+    dv_arena_free(&arena);
+    return ok ? DV_OK : dv_nomem(diag);
+}
+
 dv_status dv_group_run(dv_pass_cx *cx, dv_plan *plan)
 {
     int32_t n = plan->ops->n_ops;
@@ -302,7 +330,7 @@ dv_status dv_group_run(dv_pass_cx *cx, dv_plan *plan)
             plan->groups[i].chunk = 1;
         }
     }
-    return DV_OK;
+    return find_once(plan, cx->diag);
 }
 
 // Checks the properties of groups (ops that share one tile space) that later
@@ -393,8 +421,9 @@ static int find_crossings(crossings *c, const dv_plan *plan)
 
 static void print_group(dv_text *out, const dv_plan *plan, const dv_group *g)
 {
-    dv_put(out, "    group ops %d..%d tiles %" PRId64 "%s", (int)g->first_op,
-           (int)g->end_op, g->n_tiles, g->non_terminal ? " non_terminal" : "");
+    dv_put(out, "    group ops %d..%d tiles %" PRId64 "%s%s", (int)g->first_op,
+           (int)g->end_op, g->n_tiles, g->once ? " once" : "",
+           g->non_terminal ? " non_terminal" : "");
     if (g->queue != DV_DEALT)
         dv_put(out, " %s %" PRId64, g->queue == DV_STEAL ? "steal" : "ticket",
                g->chunk);
@@ -459,6 +488,10 @@ static dv_status read_group(dv_plan *plan, dv_lexer *lx, dv_group *g)
     g->end_op = (int32_t)end;
     DV_TRY(dv_lex_word(lx, "tiles"));
     DV_TRY(dv_lex_int(lx, &g->n_tiles, "the number of tiles"));
+    if (dv_lex_is(lx, "once")) {
+        g->once = 1;
+        DV_TRY(dv_lex(lx));
+    }
     if (dv_lex_is(lx, "non_terminal")) {
         g->non_terminal = 1;
         DV_TRY(dv_lex(lx));
@@ -498,5 +531,7 @@ dv_status dv_group_read(dv_plan *plan, dv_lexer *lx)
         DV_TRY(read_group(plan, lx, g));
     }
     DV_TRY(dv_lex(lx));
-    return dv_group_verify(plan, lx->diag);
+    DV_TRY(dv_group_verify(plan, lx->diag));
+    mark_once(plan);
+    return DV_OK;
 }

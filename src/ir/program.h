@@ -28,6 +28,7 @@
 //   access.c        accesses: their variables, strides, bounds and forms
 //   split_sum.c     splits an op's expression at its reduction
 //   channels.c      makes channels the last dim of temporaries
+//   once.c          finds ops that depend on constants only
 //   views.[ch]      lets ops read through copies that only rename elements
 //   window.c        recognises reductions over small windows (filters, pools)
 //   print.c         prints a program with all params replaced by numbers
@@ -59,6 +60,8 @@ typedef struct dv_tensor {
     uint8_t is_input, is_output;
     // 1 if it is an input whose elements never change between runs.
     uint8_t is_const;
+    // In the program of a plan: 1 if it is computed once, before the first run.
+    uint8_t is_once;
     uint8_t is_temp;    // 1 if declared with `temp`
     uint8_t is_defined; // 1 if an input, or if a statement `=` writes it
     // 1 if it is defined only inside a `repeat 0`, whose statements never run.
@@ -471,6 +474,20 @@ dv_status dv_program_see_through(dv_program **out, const dv_program *p,
 // numbers. *out borrows from p, and is NULL if nothing changes.
 dv_status dv_program_channels_last(dv_program **out, const dv_program *p,
                                    dv_diag *diag);
+// Whether an op of a plan is computed once, before the first run. If it could
+// be, because it depends on constants only, but is not: why.
+typedef enum dv_once {
+    DV_IN_EVERY_RUN, // it depends on more than constants
+    DV_ONCE,
+    DV_NOT_ONCE_OUTPUT, // it writes memory of the caller
+    DV_NOT_ONCE_REPEAT, // it is in a repeat
+    DV_NOT_ONCE_LARGE,  // its result would take too much memory
+} dv_once;
+// dv_program_find_once sets once[op] for all ops (ir/once.c); it returns 0 when
+// out of memory. dv_program_once_first moves the ops that are computed once in
+// front of all others, which may then be neighbours in a group.
+int dv_program_find_once(const dv_program *p, dv_once *once);
+dv_status dv_program_once_first(dv_program *p, dv_diag *diag);
 // Makes a program that borrows everything from p but the lists of its ops and
 // tensors. Returns NULL when out of memory.
 dv_program *dv_program_share(const dv_program *p);

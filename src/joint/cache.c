@@ -221,6 +221,7 @@ static dv_status join(dv_plan *plan, const chain *c, dv_group *g, dv_diag *diag)
     }
     *g = (dv_group){.first_op = c->first,
                     .end_op = c->end,
+                    .once = plan->groups[c->first].once,
                     .n_tiles = dv_plan_n_tiles(plan, c->first)};
     return dv_plan_deal(plan, c->first, g, diag);
 }
@@ -398,6 +399,7 @@ static dv_status make_own_group(dv_plan *plan, chain *c, int32_t first,
     }
     *g = (dv_group){.first_op = first,
                     .end_op = end,
+                    .once = plan->groups[first].once,
                     .n_tiles = dv_plan_n_tiles(plan, first)};
     return dv_plan_deal(plan, first, g, diag);
 }
@@ -469,6 +471,8 @@ dv_status dv_joint_for_caches(dv_plan *plan, dv_arena *arena, dv_diag *diag)
         return dv_nomem(diag);
     for (int32_t i = 0; i < p->n_repeats; i++)
         edge[p->repeats[i].first_op] = edge[p->repeats[i].end_op] = 1;
+    for (int32_t i = 1; i < p->n_ops; i++)
+        edge[i] |= plan->groups[i].once != plan->groups[i - 1].once;
     count_uses(s.c.tensors, p);
     for (int32_t i = 0; i < p->n_ops; i++)
         s.ways[i + 1] = (way){.ns = HUGE_VAL, .first = i};

@@ -45,7 +45,7 @@ typedef struct dv_cache_work {
 typedef struct dv_cache_chain {
     const dv_plan *plan;
     dv_cache_tensor *tensors;
-    const uint8_t *edge; // edge[i]: a repeat loop begins or ends before op i
+    const uint8_t *edge; // edge[i]: no chain has op i - 1 and op i
     int32_t number;      // distinguishes chains, in dv_cache_tensor
     int32_t first, end;
     // The chain's ops are cut along one variable per level of tiling: cut[l][k]

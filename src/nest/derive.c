@@ -580,8 +580,9 @@ int dv_nest_of_product(dv_nest *out, const dv_program *p, const dv_op *op,
         x.access[o] = o == DV_OUT ? &op->write : &op->reads[factor[o]];
         if (compute == DV_IN_I64 && !fits_i32(tensor_of(&x, o)->dtype))
             return 0;
-        if (o != DV_OUT && tensor_of(&x, o)->is_const &&
-            !x.access[o]->has_border)
+        const dv_tensor *t = tensor_of(&x, o);
+        if (o != DV_OUT && (t->is_const || t->is_once) &&
+            !p->tensors[op->write.tensor].is_once && !x.access[o]->has_border)
             x.n.fixed |= (uint8_t)(1 << o);
         if (stride)
             memcpy(x.stride[o], stride[o],

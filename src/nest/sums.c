@@ -117,9 +117,14 @@ static int derive(dv_nest *n, const dv_program *p, const dv_op *o, int narrow)
     // If a factor has another type than the result, it is converted into a
     // copy, in which k (the summed dimension) need not be contiguous, so that
     // dot products are ruled out.
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         if (p->tensors[at[i]->tensor].dtype != n->dtype)
             n->dot = DV_DOT_NEVER;
+        // Results have the same bits whether a factor is computed once or in
+        // every run, so the order of sums treats it as one that changes.
+        if (p->tensors[at[i]->tensor].is_once)
+            n->fixed &= (uint8_t) ~(1u << i);
+    }
     return dv_nest_check(n, NULL) == DV_OK;
 }
 

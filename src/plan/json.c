@@ -162,6 +162,7 @@ static void group_json(dv_json *j, const dv_plan *plan, const dv_group *g,
     dv_json_close(j);
     dv_json_int(j, "tiles", g->n_tiles);
     dv_json_bool(j, "non_terminal", g->non_terminal);
+    dv_json_bool(j, "once", g->once);
     dv_json_bool(j, "full", g->full);
     if (dv_plan_has_price(plan)) {
         dv_price p = dv_group_price(plan, (int32_t)(g - plan->groups));

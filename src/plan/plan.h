@@ -69,6 +69,8 @@ typedef struct dv_group {
     // 1 if scratchpad contents must survive the end of the group (ops that
     // share one tile space).
     int non_terminal;
+    // 1 if it runs once, before the first run, and what it writes is kept.
+    int once;
     // While the pass scratch decides: 1 if the group belongs to the same loop
     // over tiles as the group before it, with which it will be merged.
     int same_loop;

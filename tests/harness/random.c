@@ -95,7 +95,8 @@ void random_merge(rng *r, dv_plan *plan)
 {
     for (int32_t i = 0; i + 1 < plan->n_groups;) {
         dv_group *a = &plan->groups[i], was = *a, next = a[1];
-        if (a->n_tiles != next.n_tiles || !rng_percent(r, 85)) {
+        if (a->n_tiles != next.n_tiles || a->once != next.once ||
+            !rng_percent(r, 85)) {
             i++;
             continue;
         }

@@ -161,6 +161,14 @@ narrow v 20,21 3 f64
 "$divvy" run p.dv -t "$mine" --in e=e.npy --in u=u.npy --in v=v.npy --out e=want_e.npy --out u=want_u.npy --out v=want_v.npy >/dev/null 2>.err || complain 'divvy run fails'
 object water "$mine" "$first" '' e.npy=want_e.npy u.npy=want_u.npy v.npy=want_v.npy
 
+# -- Constants, which every run packs, and what depends on them alone
+printf 'input a: f32[100, 70]\nconst b: f32[70, 130]\nconst scale: f32[130]\nd[k,n] = b[k,n] * scale[n]\ne[m,k] = (m + k) * 0.125 for m in 0..40, k in 0..100\nh[m,n] = sum[k] a[m,k] * d[k,n]\ny[m,n] = sum[k] e[m,k] * h[k,n]\noutput y\n' >p.dv
+whole a 100,70 1
+whole b 70,130 2
+whole scale 130 3
+want a=a.npy b=b.npy scale=scale.npy
+both constants a.npy b.npy scale.npy =want_y.npy
+
 # -- What an object cannot have, with the reason and what to do
 refuse() {
     printf "$1" >p.dv
@@ -172,6 +180,9 @@ refuse() {
 refuse 'input a: f32[64]\ny[i] = sin(a[i])\noutput y\n' 'it calls functions of this library' -t "$mine"
 refuse 'input a: f32[64, 64]\ny[i,j] = a[i-1,j] else 0  for i in 0..64, j in 0..64\noutput y\n' 'y cannot be in an object: its reads with a border' -t "$mine"
 refuse 'input a: f32[64, 64]\ninput i: i32[8]\ny[k,j] = a[i[k],j]\noutput y\n' 'y cannot be in an object: a run looks at the values' -t "$mine"
+# The loops of few rows, and of several variables of k, need what was packed before.
+refuse 'input a: f32[2, 64]\nconst w: f32[64, 64]\ny[n,m] = sum[k] a[n,k] * w[k,m]\noutput y\n' 'declare them as inputs' -t "$mine" --cores 1
+refuse 'input a: f32[16,4,4]\nconst w: f32[4,2,4,4]\ny[h,j,q] = sum[k,l] a[h,k,l] * w[k,q,l,j]\noutput y\n' 'declare them as inputs' -t "$mine" --cores 1
 refuse 'input a: i64[64]\ny[i] = a[i] * a[i]\noutput y\n' 'y cannot be in an object: there is no kernel for it' -t "$mine"
 refuse 'input a: f32[64, 130]\nconst b: f32[130, 70] = "c.npy"\ny[i,j] = sum[k] a[i,k] * b[k,j]\noutput y\n' 'target spyre has none' -t spyre
 refuse 'input a: f32[64, 64]\ninput b: f32[64, 64]\ny[i,j] = sum[k] a[i,k] * b[k,j]\noutput y\n' 'threads take its tiles from a queue; --policy static' -t "$mine" --policy 'ticket(2)'
