@@ -346,6 +346,26 @@ dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
     return DV_OK;
 }
 
+// Returns whether kernels of integer products store this type.
+static int is_narrow(dv_dtype t)
+{
+    return t == DV_I32 || t == DV_I8;
+}
+
+// Adds `more` to the sum *out of an integer product, which stays in the op if
+// `keep` is 1.
+static dv_status add_more(dv_lowering *lw, int keep, const dv_expr *more,
+                          const dv_expr **out)
+{
+    const dv_expr add = {
+        .kind = DV_EXPR_APPLY, .fn = DV_FN_ADD, .n_args = 2, .off = more->off};
+    const dv_expr *sum = *out;
+    if (!keep)
+        DV_TRY(dv_lower_hoist_as(lw, sum, DV_I32, &sum));
+    const dv_expr *both[2] = {sum, more};
+    return rebuild(lw, &add, both, out);
+}
+
 // Lowers e, the sum or mean of `product`. `keep` is 1 if the reducer may stay
 // in the op that is being lowered, 0 if it must move into an op of its own;
 // `inner` is the mask of the op's loop variables.
@@ -369,11 +389,18 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
         dv_lower_reverse_factors(lw, &product, left.vars, written | left.vars));
     DV_TRY(
         dv_lower_strided_windows(lw, &product, left.vars, written | left.vars));
+    const dv_expr *more = NULL;
+    if (e->fn == DV_RED_SUM && left.vars && !outside &&
+        (!keep || is_narrow(lw->src->tensors[lw->work.write.tensor].dtype)))
+        DV_TRY(dv_lower_make_signed(lw, &product, left.vars,
+                                    written | left.vars, &more));
     // The product itself is the result if no variable is left to sum over,
     // because all sums became ops of their own.
     *out = product;
     if (left.vars)
         DV_TRY(rebuild(lw, &left, &product, out));
+    if (more)
+        return add_more(lw, keep, more, out);
     // `outside` are the factors multiplied after the sum. Without them the sum
     // may no longer depend on every written variable; it is then hoisted into
     // an op of its own, so that it is computed once.

@@ -126,6 +126,12 @@ dv_status dv_lower_reverse_factors(dv_lowering *lw, const dv_expr **product,
 // stride of 2 to 4 in overlapping windows into temporaries with unit stride.
 dv_status dv_lower_strided_windows(dv_lowering *lw, const dv_expr **product,
                                    uint32_t reduced, uint32_t all);
+// If the product, summed over `reduced` (a subset of the loop variables `all`),
+// is a matrix product of 8-bit integers and a factor is unsigned, makes factors
+// signed; *more is then to be added to the sum, otherwise NULL.
+dv_status dv_lower_make_signed(dv_lowering *lw, const dv_expr **product,
+                               uint32_t reduced, uint32_t all,
+                               const dv_expr **more);
 // Computes e, a reduction of `arg`, by few passes over its operands if it is a
 // prefix sum, product, maximum or minimum; *out, which reads the results, is
 // NULL if it is none.

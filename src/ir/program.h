@@ -35,6 +35,7 @@
 //   lower.[ch]      lowers statements to ops of the target's grain
 //   lower_emit.c    makes new ops out of parts of an op
 //   lower_sums.c    splits sums of many factors; lower_scan.c: prefix sums
+//   lower_signed.c  makes factors of products signed
 //   lower_flip.c    reverses factors that are read backwards
 //   lower_apart.c   copies windows that advance by more than one element
 //   lower_across.c  transposes one operand of reductions over pairs of rows
