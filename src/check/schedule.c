@@ -28,6 +28,7 @@
 //       that the group reads or writes otherwise
 //   C28 a temporary that is kept for one tile is used by one group only, is
 //       written by one op as a box, and its bytes are used by no other one
+//       between the ops that use it, or at all if the group runs row by row
 //   C29 every other temporary that is not inlined is stored, in bytes that no
 //       other one uses in the same groups or repeats
 #include "base/dtype.h"
@@ -238,6 +239,7 @@ typedef struct use {
     int kept;       // 1 if the schedule keeps it for one tile at a time
     // 1 if the schedule gives it an address for all of its elements.
     int stored;
+    int32_t until; // the last op that reads or writes it
     // The first and the last op of all groups and outermost repeats (loops)
     // that use the tensor; -1 if there are none.
     int32_t first, last;
@@ -268,7 +270,7 @@ static void note_life(const dv_plan *plan, use *u, int32_t g)
 static void find_uses(const dv_plan *plan, use *uses)
 {
     for (int32_t t = 0; t < plan->ops->n_tensors; t++)
-        uses[t] = (use){NONE, NONE, 0, 0, 0, -1, -1};
+        uses[t] = (use){NONE, NONE, 0, 0, 0, -1, -1, -1};
     for (int32_t g = 0; g < plan->n_groups; g++)
         for (int32_t i = plan->groups[g].first_op; i < plan->groups[g].end_op;
              i++) {
@@ -276,11 +278,13 @@ static void find_uses(const dv_plan *plan, use *uses)
             for (int r = 0; r < o->n_reads; r++) {
                 note(&uses[o->reads[r].tensor].group, g);
                 note_life(plan, &uses[o->reads[r].tensor], g);
+                uses[o->reads[r].tensor].until = i;
             }
             note(&uses[o->write.tensor].group, g);
             note(&uses[o->write.tensor].writer, i);
             note_life(plan, &uses[o->write.tensor], g);
             uses[o->write.tensor].once = plan->groups[g].once;
+            uses[o->write.tensor].until = i;
         }
     for (int32_t i = 0; i < plan->schedule.n_temps; i++)
         uses[plan->schedule.temps[i].tensor].kept = 1;
@@ -701,6 +705,13 @@ static int64_t tile_bytes(const dv_plan *plan, int32_t writer)
     return bytes;
 }
 
+// Returns whether the ops of a group run row by row, so that the order of ops
+// does not say when a temporary was read last.
+static int runs_by_rows(const dv_plan *plan, const dv_group *g)
+{
+    return plan->schedule.ops[g->first_op].kind >= DV_KERNEL_ROWS;
+}
+
 // Checks rule C28 for temporary number i of those of which threads keep only
 // the current tile.
 static dv_status check_temp(const dv_plan *plan, const use *uses, int32_t i,
@@ -731,7 +742,9 @@ static dv_status check_temp(const dv_plan *plan, const use *uses, int32_t i,
                   plan->ops->tensors[b->tensor].name);
         if (uses[b->tensor].group != u->group)
             return DV_OK;
-        if (b->address < end &&
+        if ((uses[b->tensor].until >= u->writer ||
+             runs_by_rows(plan, &plan->groups[u->group])) &&
+            b->address < end &&
             as->address < b->address + tile_bytes(plan, uses[b->tensor].writer))
             WRONG(C28, "%s is kept in the bytes of %s", t->name,
                   plan->ops->tensors[b->tensor].name);

@@ -2,7 +2,8 @@
 // and written only by the ops of one group that runs tile by tile, each thread
 // keeps just the current tile, in a buffer that it reuses for the next tile and
 // that stays in its cache. The plan's schedule lists these temporaries with the
-// addresses of their buffers.
+// addresses of their buffers. If the ops run one by one, buffers that are not
+// in use at the same time share bytes.
 #include "base/math.h"
 #include "exec/state.h"
 
@@ -144,6 +145,38 @@ static int find_in_group(finder *f, int32_t g)
         used = dv_max_i64(used, run->locals[run->n_locals - 1].end_bytes);
     }
     return 1;
+}
+
+// Returns the last op of a group that reads a tensor, or `writer`, the op that
+// writes it.
+static int32_t last_use(const dv_plan *plan, const dv_group *g, int32_t tensor,
+                        int32_t writer)
+{
+    for (int32_t i = g->end_op - 1; i > writer; i--)
+        if (dv_op_reads(&plan->ops->ops[i], tensor))
+            return i;
+    return writer;
+}
+
+void dv_exec_share_locals(dv_exec *x, int32_t group)
+{
+    const dv_plan *plan = x->plan;
+    const dv_group *g = &plan->groups[group];
+    dv_group_exec *run = &x->group[group];
+    for (int32_t i = 0; i < run->n_locals && !run->rows; i++) {
+        dv_tile_buffer *l = &run->locals[i];
+        int64_t bytes = l->end_bytes - l->off_bytes, at = 0;
+        for (int32_t k = 0; k < i;) {
+            const dv_tile_buffer *b = &run->locals[k++];
+            if (b->off_bytes < at + bytes && at < b->end_bytes &&
+                last_use(plan, g, b->tensor, b->op) >= l->op) {
+                at = b->end_bytes;
+                k = 0;
+            }
+        }
+        l->off_bytes = at;
+        l->end_bytes = at + bytes;
+    }
 }
 
 dv_status dv_exec_find_locals(dv_exec *x, dv_diag *diag)

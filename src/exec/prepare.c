@@ -569,6 +569,8 @@ static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
         x->group[g].kernels = n_kernels(x);
         if (x->jit)
             DV_TRY(find_rows(x, g, diag));
+        if (x->choosing)
+            dv_exec_share_locals(x, g);
         if (x->jit)
             DV_TRY(dv_exec_find_skips(x, g, diag));
     }

@@ -214,6 +214,9 @@ struct dv_exec {
 // that the plan lists or, if the plan has no schedule, those for which it pays.
 // Fills the fields of the exec that describe their buffers.
 dv_status dv_exec_find_locals(dv_exec *x, dv_diag *diag);
+// Gives buffers of a group that are not in use at the same time the same bytes,
+// after it was decided that its ops run one by one.
+void dv_exec_share_locals(dv_exec *x, int32_t group);
 // Finds what the ops of a group need not compute or, if the plan has a
 // schedule, obeys it, and creates the contractions of shorter tiles (skip.c).
 dv_status dv_exec_find_skips(dv_exec *x, int32_t group, dv_diag *diag);

@@ -184,8 +184,8 @@ static int64_t tile_length(const chain *c, double cache)
     const dv_target *t = &c->plan->target;
     const dv_cache_work *w = &c->work;
     int64_t n = c->n[c->levels - 1];
-    double room = cache / 2 - w->fixed_bytes;
-    double most = room / (w->point_bytes > 0 ? w->point_bytes : 1);
+    double room = cache / 2 - w->fixed_bytes, point = dv_cache_room(w);
+    double most = room / (point > 0 ? point : 1);
     double outer = dv_cache_outer(c), all = w->point_bytes * (double)n * outer;
     if (most < 1)
         return 0;
@@ -231,12 +231,15 @@ static void offer(search *s)
     const chain *c = &s->c;
     if (c->end <= s->covered)
         return;
-    const double caches[] = {dv_cache_near(c->plan), dv_cache_far(c->plan)};
+    double near = dv_cache_near(c->plan);
+    // Shorter tiles leave room for the operands of products that all tiles
+    // read.
+    const double caches[] = {near, near * 2 / 3, dv_cache_far(c->plan)};
     double before = s->ways[c->first].ns;
     way *to = &s->ways[c->end];
     // Ops that use little of their operands twice gain nothing from tiles that
     // exceed the cache of a core.
-    for (int i = 0; i < (c->work.n_products ? 2 : 1); i++) {
+    for (int i = 0; i < (c->work.n_products ? 3 : 1); i++) {
         int64_t len = tile_length(c, caches[i]);
         double ns = len > 0 ? before + dv_cache_price(c, len) : to->ns;
         // If iterations of the outer levels read the same data, tiles of all of

@@ -17,7 +17,8 @@ typedef struct dv_cache_tensor {
     // While it is written for ops outside of the chain: what that costs,
     // per value of the innermost cut variable.
     double written_ns;
-    int passes; // 1 if only products have read it
+    double room_bytes; // what it adds to the bytes in use per value
+    int passes;        // 1 if only products have read it
 } dv_cache_tensor;
 
 // The work of a chain, as a function of the number of values of the innermost
@@ -26,6 +27,9 @@ typedef struct dv_cache_work {
     // Bytes that the ops touch per value, and in every tile, whatever its size.
     // They share the core's cache.
     double point_bytes, fixed_bytes;
+    // Of the bytes per value: what is still in use, since temporaries share
+    // memory if their ops run one by one; and the most that was.
+    double live_bytes, most_bytes;
     // The same of operands of products, which pass through the cache: bytes per
     // value, and in every tile.
     double passing_bytes, streamed_bytes;
@@ -58,6 +62,12 @@ typedef struct dv_cache_chain {
     dv_cache_work work;
 } dv_cache_chain;
 
+// Returns the bytes that a tile needs per value of the innermost cut variable.
+// Ops without products run row by row, where all temporaries are in use.
+static inline double dv_cache_room(const dv_cache_work *w)
+{
+    return w->n_products ? w->most_bytes : w->point_bytes;
+}
 // Returns the dim of an access whose index is exactly variable v, if no other
 // dim depends on v; otherwise -1.
 int dv_cache_dim(const dv_op *o, const dv_access *a, int v);

@@ -153,23 +153,52 @@ typedef struct touched {
     int shared; // 1 if iterations of an outer level touch the same bytes
 } touched;
 
+// Returns how many elements of dim d an access touches while variable `fixed`
+// has one value and the others have all of theirs; -1: none is fixed.
+static double reach(const dv_plan *plan, const dv_op *o, const dv_access *a,
+                    int d, int fixed)
+{
+    const dv_index *x = &a->index[d];
+    double all = (double)plan->ops->tensors[a->tensor].shape[d], n = 1;
+    for (int v = 0; v < o->n_vars && x->via < 0; v++)
+        if (v != fixed)
+            n += (double)llabs(x->coef[v]) * (double)(dv_var_len(o, v) - 1);
+    return x->via < 0 && n < all ? n : all;
+}
+
+// Returns whether an access touches other elements for every value of variable
+// v: x[i], or x[8 * i + j] with j below 8.
+static int is_apart(const dv_plan *plan, const dv_op *o, const dv_access *a,
+                    int v)
+{
+    for (int d = 0; d < a->n_dims; d++)
+        if (a->index[d].via < 0 && a->index[d].coef[v] != 0 &&
+            reach(plan, o, a, d, v) <= (double)llabs(a->index[d].coef[v]))
+            return 1;
+    return 0;
+}
+
 static touched touched_by(const dv_cache_chain *c, int32_t i,
                           const dv_access *a)
 {
-    const dv_op *o = &c->plan->ops->ops[i];
+    const dv_plan *plan = c->plan;
+    const dv_op *o = &plan->ops->ops[i];
     int last = c->levels - 1;
-    touched t = {.bytes = all_bytes(c->plan, a->tensor)};
+    touched t = {.bytes = elem_bytes(plan, a->tensor)};
+    for (int d = 0; d < a->n_dims; d++)
+        t.bytes *= reach(plan, o, a, d, -1);
     for (int at = 0; at < last; at++) {
-        int cut = dv_cache_dim(o, a, c->cut[at][i - c->first]) >= 0;
+        int cut = is_apart(plan, o, a, c->cut[at][i - c->first]);
         t.bytes /= cut ? (double)c->n[at] : 1;
         t.shared |= !cut;
     }
-    t.cut = dv_cache_dim(o, a, c->cut[last][i - c->first]) >= 0;
+    t.cut = is_apart(plan, o, a, c->cut[last][i - c->first]);
     t.bytes /= t.cut ? (double)c->n[last] : 1;
     return t;
 }
 
-// Returns what the plan knows of a tensor, reset for this chain.
+// Returns what the ops of this chain so far have told about a tensor. If they
+// have not accessed it, *new is 1 and nothing is known yet.
 static dv_cache_tensor *known(const dv_cache_chain *c, int32_t tensor, int *new)
 {
     dv_cache_tensor *x = &c->tensors[tensor];
@@ -178,7 +207,7 @@ static dv_cache_tensor *known(const dv_cache_chain *c, int32_t tensor, int *new)
         x->chain = c->number;
         x->writer = -1;
         x->n_left = x->n_readers;
-        x->written_ns = x->passes = 0;
+        x->written_ns = x->room_bytes = x->passes = 0;
     }
     return x;
 }
@@ -193,6 +222,9 @@ static void add_room(dv_cache_work *w, dv_cache_tensor *x, const touched *t,
     }
     *(passes ? &w->passing_bytes : &w->point_bytes) += t->bytes;
     w->shared |= t->shared;
+    x->room_bytes += passes ? 0 : t->bytes;
+    w->live_bytes += passes ? 0 : t->bytes;
+    w->most_bytes = fmax(w->most_bytes, w->live_bytes);
 }
 
 void dv_cache_enter(dv_cache_chain *c, int32_t i)
@@ -268,6 +300,19 @@ static double pieces_ns(const dv_plan *plan, const dv_op *o, int r,
     return pieces * (PACKED_PIECE_NS + compute_ns(plan, o, vain));
 }
 
+// Frees the room of the temporaries of the chain that op i reads last.
+static void free_room(dv_cache_chain *c, int32_t i)
+{
+    const dv_op *o = &c->plan->ops->ops[i];
+    for (int r = 0; r < o->n_reads; r++) {
+        dv_cache_tensor *x = &c->tensors[o->reads[r].tensor];
+        if (x->n_left == 0 && x->writer >= 0 && !x->lasts) {
+            c->work.live_bytes -= x->room_bytes;
+            x->room_bytes = 0;
+        }
+    }
+}
+
 void dv_cache_add(dv_cache_chain *c, int32_t i)
 {
     const dv_op *o = &c->plan->ops->ops[i];
@@ -275,6 +320,7 @@ void dv_cache_add(dv_cache_chain *c, int32_t i)
     for (int r = 0; r < o->n_reads; r++)
         add_read(c, i, r);
     add_write(c, i);
+    free_room(c, i);
     int v = c->cut[c->levels - 1][i - c->first];
     for (int r = -1; r < o->n_reads; r++) {
         const dv_access *a = r < 0 ? &o->write : &o->reads[r];
@@ -300,7 +346,7 @@ double dv_cache_price(const dv_cache_chain *c, int64_t len)
     double tiles = ceil(outer * pieces / cores), once = ceil(outer / cores);
     // The last tile of a range may be short, so that cores take more of them.
     double values = tiles * n / pieces;
-    double room = w->point_bytes * (double)len + w->fixed_bytes;
+    double room = dv_cache_room(w) * (double)len + w->fixed_bytes;
     double passing = w->passing_bytes * (double)len + w->streamed_bytes;
     // What every tile reads stays in the core's cache if it fits there too.
     double loads = room + passing <= dv_cache_near(c->plan) ? once : tiles;

@@ -95,6 +95,10 @@ dv_status dv_lower_run(dv_pass_cx *cx, dv_plan *plan)
     if (st == DV_OK && dv_target_packs(&plan->target) &&
         !dv_team_wanted(cx, plan))
         st = dv_plan_join(plan, cx->diag);
+    // The ops of a rank keep their order, which that of the team's ops is.
+    if (st == DV_OK && dv_target_packs(&plan->target) &&
+        !dv_team_wanted(cx, plan) && !plan->team_ops)
+        st = dv_plan_ahead(plan, cx->diag);
     if (st == DV_OK && dv_target_runs_here(&plan->target) &&
         !dv_team_wanted(cx, plan))
         st = dv_program_once_first(plan->ops, cx->diag);

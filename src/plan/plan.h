@@ -31,6 +31,7 @@
 //   snapshot.c      saves and restores what planning changes in a plan
 //   pipeline.c      runs, verifies, times and dumps the passes
 //   lower.c join.c  the pass "lower"; concatenations in place
+//   ahead.c         puts ops before the chains of ops that they interrupt
 //   source.[ch]     section "source": the program as written
 //   json.c          prints a plan as JSON
 //   stride_splits.[ch]  divisions as Torch-Spyre stores them, keyed by stride

@@ -19,4 +19,7 @@ dv_status dv_program_read_block(dv_program *p, dv_lexer *lx);
 // Makes pieces of concatenations in the plan's lowered program write into them,
 // and concatenations slices of later ones (plan/join.c).
 dv_status dv_plan_join(dv_plan *plan, dv_diag *diag);
+// Puts ops of the plan's lowered program before the chains of ops that they
+// interrupt (plan/ahead.c).
+dv_status dv_plan_ahead(dv_plan *plan, dv_diag *diag);
 #endif

@@ -259,13 +259,23 @@ int32_t dv_vec_exp_part(dv_vec_build *b, int32_t r, int32_t n)
     return exp_of_remainder(b, &dv_vec_type_of(b)->exp, r, dv_vec_power(b, n));
 }
 
+// exp computes 2^n as the product of two powers with exponents of about n / 2.
+// Returns an n for which the biased exponents of both are 0: they are 0, and so
+// is the product, without an underflow, for which CPUs may take a hundred
+// cycles. Masked elements often have such arguments.
+static double least_power(const dv_vec_real *k)
+{
+    return -2.0 * k->bias;
+}
+
 int32_t dv_vec_exp(dv_vec_build *b, const int32_t *args)
 {
     int32_t x = args[0];
     const dv_vec_real *k = dv_vec_type_of(b);
     if (!b->is64 && dv_vec_guard(b, x, EXP_NEAR))
         return exp_near(b, x);
-    int32_t y = P(FMOST, P(FLEAST, x, K(k->exp_most)), K(k->exp_least));
+    int32_t y = P(FMOST, P(FLEAST, x, K(k->exp_most)),
+                  K(ceil(least_power(k) * 0x1.62e42fefa39efp-1)));
     return b->is64 || b->has_guard ? exp_halves(b, y) : exp_even(b, y);
 }
 
@@ -273,8 +283,8 @@ int32_t dv_vec_exp(dv_vec_build *b, const int32_t *args)
 int32_t dv_vec_exp2(dv_vec_build *b, const int32_t *x)
 {
     const dv_vec_real *k = dv_vec_type_of(b);
-    double most = k->bias + 2, least = -k->bias - k->mantissa - 2;
-    int32_t y = P(FMOST, P(FLEAST, x[0], K(most)), K(least));
+    double most = k->bias + 2;
+    int32_t y = P(FMOST, P(FLEAST, x[0], K(most)), K(least_power(k)));
     int32_t big = K(dv_vec_magic(k, k->bias)), n = P(FADD, y, big);
     int32_t r = P(FSUB, y, P(FSUB, n, big));
     return exp_split(b, P(FMUL, r, K(0x1.62e42fefa39efp-1)), n);
