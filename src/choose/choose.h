@@ -31,6 +31,8 @@
 //   branch.c       branch and bound for small problems
 //   check.c        checks choices independently of the solver
 //   read.[ch]      reads problems in the contest's JSON
+//
+// Other folders may also include: read.h
 #ifndef DV_CHOOSE_H
 #define DV_CHOOSE_H
 #include "base/diag.h"

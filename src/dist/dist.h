@@ -32,6 +32,8 @@
 //   rank_program.[ch] the program of one rank, with copies to and from messages
 //   json.c          prints the plan's section dist as JSON
 //   pass.c          the pass "dist" and its section of the plan
+//
+// Other folders may also include: rank_program.h, value.h
 #ifndef DV_DIST_H
 #define DV_DIST_H
 #include "base/json.h"

@@ -40,6 +40,8 @@
 //   verify.c        compares results with the oracle, all or samples of them
 //   rate.c          measures the peak rates of the machine
 //   record.[ch]     records what a run calls, for objects
+//
+// Other folders may also include: constants.h, nest.h, record.h
 #ifndef DV_EXEC_H
 #define DV_EXEC_H
 #include "sim/sim.h"

@@ -25,6 +25,8 @@
 //   bound.c     lower bound of any schedule
 //   check.c     checks and evaluates schedules independently of the searches
 //   contest.[ch]  reads problems and writes schedules as JSON
+//
+// Other folders may also include: contest.h
 #ifndef DV_FUSE_H
 #define DV_FUSE_H
 #include "divvy/fuse.h"

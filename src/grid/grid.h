@@ -27,6 +27,8 @@
 //   list.c      orders of one's own, which list the tiles
 //   shards.[ch] shards that notes of the program demand
 //   pass.c      the pass "grid" and its section of the plan
+//
+// Other folders may also include: queue.h, shards.h
 #ifndef DV_GRID_H
 #define DV_GRID_H
 #include "base/diag.h"

@@ -6,7 +6,6 @@
 // another core (no copy between cores, no partial sums). Ops that the pass
 // scratch runs in one loop over tiles are a group, too.
 #include "group/group.h"
-#include "plan/view.h"
 
 int dv_group_alone(const dv_plan *plan, int32_t op)
 {

@@ -17,7 +17,6 @@
 // where the previous op left it.
 #include "base/math.h"
 #include "group/group.h"
-#include "plan/view.h"
 #include <inttypes.h>
 #include <string.h>
 

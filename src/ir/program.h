@@ -42,6 +42,9 @@
 //   eval.[ch]       the oracle: evaluates a program in plain loops
 //   sample.[ch]     recomputes single elements by the rules of the oracle
 //   error.[ch]      computes bounds on rounding errors
+//
+// Other folders may also include: error.h, eval.h, infer.h, json.h, sample.h,
+// views.h
 #ifndef DV_PROGRAM_H
 #define DV_PROGRAM_H
 #include "base/dtype.h"

@@ -55,6 +55,8 @@
 //   dot.c, pairs.c, amx.c  dot products, bf16 and i8, AMX tiles
 //   move.c, convert.c  copies, transposes, conversions
 //   vec.[ch], vec_arith.[ch], vec_mem.c  back ends of vec/
+//
+// Other folders may also include: backend.h, gemm/gemm.h, peak.h, vec/vec.h
 #ifndef DV_JIT_H
 #define DV_JIT_H
 #include "divvy/nest.h"

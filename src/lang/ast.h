@@ -15,6 +15,8 @@
 //   parser.c    parses programs by recursive descent
 //   memory.c    reads, prints and checks notes on where a tensor lies
 //   printer.c   prints a tree as canonical text
+//
+// Other folders may also include: lexer.h, op.def, reduce.h
 #ifndef DV_AST_H
 #define DV_AST_H
 #include "base/diag.h"

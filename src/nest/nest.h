@@ -98,6 +98,8 @@
 //   program.c           a nest as a program of one op; evaluates it
 //   sums.[ch]           chooses the order in which products are summed
 //   sums_lay.c          applies that order of summation to a tile
+//
+// Other folders may also include: sums.h
 #ifndef DV_NEST_H
 #define DV_NEST_H
 #include "base/math.h"

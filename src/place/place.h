@@ -43,6 +43,8 @@
 //   pack_valley.c  exact packing search on the skyline
 //   pack_order.c   exact packing search in canonical order (MiniMalloc)
 //   pack_state.h   private to pack*.c: parts of a problem, the searches
+//
+// Other folders may also include: csv.h
 #ifndef DV_PLACE_H
 #define DV_PLACE_H
 #include "divvy/place.h"

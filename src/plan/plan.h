@@ -44,6 +44,9 @@
 //   order.[ch]      traversal orders of the tiles of a matrix
 //   tiles.[ch]      the tiles of groups that run by their grid
 //   view.[ch]       which box of a tensor each core holds
+//
+// Other folders may also include: cost.h, json.h, order.h, price.h,
+// stride_splits.h, tiles.h, timeline.h, traffic.h, view.h
 #ifndef DV_PLAN_H
 #define DV_PLAN_H
 #include "divvy/dist.h"

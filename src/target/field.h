@@ -1,5 +1,5 @@
 // The rows of target.def (the properties that describe a machine) as a run-time
-// table, private to this folder.
+// table.
 //
 // The value of a property of any type is passed as a double: the limits in
 // target.def keep all values below 2^53, where doubles hold integers exactly.

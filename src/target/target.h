@@ -21,13 +21,15 @@
 //
 //   target.[ch]  targets as values: equality, units, printing
 //   target.def   the only list of properties
-//   field.h      target.def as a table, private to the folder
+//   field.h      target.def as a table
 //   read.c       parses target descriptions
 //   load.c       finds targets by name or file
 //   builtin.h    the text of targets/*.dv, compiled into the library
 //   host.[ch]    probes the machine divvy runs on
 //   ops.[ch]     sets of ops, such as those that may work in place
 //   cores.c      numbers the cores of a grid, skipping holes
+//
+// Other folders may also include: field.h, host.h
 #ifndef DV_TARGET_H
 #define DV_TARGET_H
 #include "base/json.h"
