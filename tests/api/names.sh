@@ -1,7 +1,8 @@
 #!/bin/sh
 # No type name is defined twice in src/ and include/: a reader, a debugger and a
 # linker that optimises across files must know which one is meant. Types that
-# are private to a file (without the prefix dv_) do not count.
+# one .c file alone uses have short names without the prefix dv_, and may have
+# the name of another file's private type.
 # names.sh SOURCE
 cd "$1" || exit 2
 find src include -name '*.[ch]' -exec awk '
