@@ -1089,12 +1089,12 @@ static dv_status put_reductions(call *c)
 #include "cli/dist.def"
 #undef OP
 
-typedef struct op {
+typedef struct operation {
     const char *name, *args, *form;
     int (*steps)(call *c); // returns 0 if it computed the answer
-} op;
+} operation;
 
-static const op ops[] = {
+static const operation ops[] = {
 #define OP(name, args, form, steps) {#name, args, form, name##_op},
 #include "cli/dist.def"
 #undef OP
@@ -1124,7 +1124,7 @@ static int take_words(const cli_command *cmd, call *c, const char *const *words,
 
 // Computes the answer and prints it as JSON into c->j. Returns 0, or nonzero
 // with a message in c->diag.
-static int answer(call *c, const op *o)
+static int answer(call *c, const operation *o)
 {
     c->form = o->form;
     c->dest = c->whole;

@@ -164,12 +164,12 @@ static void set_cols(const dv_contraction *c, dv_gemm_shape *s)
     }
 }
 
-typedef struct way {
+typedef struct kernel_variant {
     // One variant of the kernel. row and col are 1 for the shorter last tile.
     // Bit i of k says that the i-th k dimension with a shorter last tile is cut
     // short. first and last are 1 for the first and the last block of k.
     int row, col, k, first, last;
-} way;
+} kernel_variant;
 
 // Sets the batch of products that the kernel sums. Those of packed columns
 // follow each other, whatever their strides are in the tensor.
@@ -185,7 +185,7 @@ static void set_batch(const dv_contraction *c, int variant, dv_gemm_shape *s)
     s->stride_b = stride_of(c, last, f->in_col);
 }
 
-static dv_status make_kernel(dv_contraction *c, dv_jit *jit, way w,
+static dv_status make_kernel(dv_contraction *c, dv_jit *jit, kernel_variant w,
                              dv_diag *diag)
 {
     const dv_nest_form *f = &c->form;
@@ -300,7 +300,8 @@ dv_status ct_make_kernels(dv_contraction *c, dv_jit *jit, dv_diag *diag)
             for (int k = 0; k < n_ways(c); k++)
                 for (int touch = 0; touch < 4; touch++)
                     DV_TRY(make_kernel(
-                        c, jit, (way){row, col, k, touch & 1, touch >> 1},
+                        c, jit,
+                        (kernel_variant){row, col, k, touch & 1, touch >> 1},
                         diag));
     return DV_OK;
 }

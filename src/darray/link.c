@@ -179,18 +179,18 @@ dv_status dv_team_split(dv_team_link **out, dv_team_link *p, int64_t colour,
     return hand_over(out, sub, comm, dv_team_agree(p, st, mine, diag));
 }
 
-typedef struct worker {
+typedef struct rank_thread {
     dv_team_link link;
     dv_status (*work)(void *user, dv_team_link *link, dv_diag *diag);
     void *user;
     dv_status status;
     dv_diag *diag;
     pthread_t thread;
-} worker;
+} rank_thread;
 
-static void *run_worker(void *arg)
+static void *run_rank_thread(void *arg)
 {
-    worker *w = arg;
+    rank_thread *w = arg;
     w->status = w->work(w->user, &w->link, w->diag);
     // A failed rank sends nothing more, so wake the ranks that wait for its
     // messages.
@@ -199,11 +199,12 @@ static void *run_worker(void *arg)
     return NULL;
 }
 
-static dv_status run_all(worker *w, int64_t n, dv_diag *diag)
+static dv_status run_all(rank_thread *w, int64_t n, dv_diag *diag)
 {
     int64_t started = 0;
     for (; started < n; started++)
-        if (pthread_create(&w[started].thread, NULL, run_worker, &w[started]))
+        if (pthread_create(&w[started].thread, NULL, run_rank_thread,
+                           &w[started]))
             break;
     if (started < n)
         w[0].link.comm->ops->fail(w[0].link.comm);
@@ -216,7 +217,7 @@ static dv_status run_all(worker *w, int64_t n, dv_diag *diag)
                        started, n, DV_PLURAL(n, "", "s"));
     // Report the first rank that failed by itself: DV_E_SYSTEM may only mean
     // that another rank had left, so any other status takes precedence.
-    worker *bad = NULL;
+    rank_thread *bad = NULL;
     for (int64_t i = 0; i < n; i++)
         if (w[i].status != DV_OK && (!bad || (bad->status == DV_E_SYSTEM &&
                                               w[i].status != DV_E_SYSTEM)))
@@ -239,13 +240,14 @@ dv_status dv_team_local(int64_t n,
                        " in one process: 1 to %d are possible",
                        n, MAX_THREADS);
     DV_TRY(dv_local_create(&team, n, diag));
-    worker *w = dv_alloc((size_t)n * sizeof *w);
+    rank_thread *w = dv_alloc((size_t)n * sizeof *w);
     dv_status st = w ? DV_OK : dv_nomem(diag);
     for (int64_t i = 0; w && i < n; i++)
-        w[i] = (worker){.link = {.comm = dv_local_rank(team, i), .local = team},
-                        .work = work,
-                        .user = user,
-                        .diag = dv_diag_create()};
+        w[i] = (rank_thread){
+            .link = {.comm = dv_local_rank(team, i), .local = team},
+            .work = work,
+            .user = user,
+            .diag = dv_diag_create()};
     if (w)
         st = run_all(w, n, diag);
     for (int64_t i = 0; w && i < n; i++) {

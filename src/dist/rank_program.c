@@ -276,12 +276,12 @@ static int box_access(builder *b, dv_access *a, int32_t tensor, int n_dims,
 }
 
 // A box inside a tensor that is copied to or from: its first element is at[].
-typedef struct place {
+typedef struct corner {
     int32_t tensor;
     int64_t at[DV_MAX_DIMS];
-} place;
+} corner;
 
-static int push_copy(builder *b, const place *to, const place *from,
+static int push_copy(builder *b, const corner *to, const corner *from,
                      const dv_box *box, int update)
 {
     static const char *const names[DV_MAX_DIMS] = {
@@ -311,9 +311,9 @@ static int push_copy(builder *b, const place *to, const place *from,
 }
 
 // Returns where a box of a tensor lies in the rank's local box.
-static place in_local(const builder *b, int32_t tensor, const dv_box *box)
+static corner in_local(const builder *b, int32_t tensor, const dv_box *box)
 {
-    place p = {.tensor = b->r->tensor[tensor]};
+    corner p = {.tensor = b->r->tensor[tensor]};
     for (int d = 0; d < box->n_dims; d++)
         p.at[d] = box->dim[d].off - b->r->local[tensor].dim[d].off;
     return p;
@@ -536,9 +536,9 @@ static int32_t add_buffer(builder *b, int32_t tensor, const dv_box *box,
 static int push_packs(builder *b, int32_t exchange)
 {
     const dv_op_exchange *e = &b->r->exchanges[exchange];
-    const place start = {0};
+    const corner start = {0};
     for (int32_t i = 0; i < e->n_sends; i++) {
-        place from = in_local(b, e->tensor, &e->sends[i].box), to = start;
+        corner from = in_local(b, e->tensor, &e->sends[i].box), to = start;
         to.tensor = add_buffer(b, e->tensor, &e->sends[i].box, i, 1);
         b->r->sends[exchange][i] = to.tensor;
         if (to.tensor < 0 || !push_copy(b, &to, &from, &e->sends[i].box, 1))
@@ -566,8 +566,8 @@ static int push_unpacks(builder *b, int32_t exchange, int32_t snapshot)
     const dv_op_exchange *e = &b->r->exchanges[exchange];
     for (int32_t i = 0; i < e->n_receives; i++) {
         const dv_box *box = &e->receives[i].box;
-        place to = in_local(b, e->tensor, box),
-              from = {.tensor = b->r->receives[exchange][i]};
+        corner to = in_local(b, e->tensor, box),
+               from = {.tensor = b->r->receives[exchange][i]};
         if (!push_copy(b, &to, &from, box, 1))
             return 0;
         to.tensor = snapshot;
@@ -616,7 +616,7 @@ static int push_snapshot(builder *b, int32_t number, int32_t *snapshot)
     dv_box box = b->r->local[t];
     dv_text name = {0};
     dv_put(&name, "%s_old", b->from->tensors[t].name);
-    place from = {.tensor = b->r->tensor[t]}, to = {0};
+    corner from = {.tensor = b->r->tensor[t]}, to = {0};
     to.tensor = name.failed ? -1
                             : add_tensor(b, name.at, b->from->tensors[t].dtype,
                                          &box, 0, 0);

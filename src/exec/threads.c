@@ -592,14 +592,14 @@ static void work(dv_run *r, int32_t id, int32_t n)
 // The thread sanitizer does not see the synchronisation inside OpenMP's runtime
 // and would report false races. It understands pthreads, so builds with it use
 // these.
-typedef struct member {
+typedef struct thread_start {
     dv_run *r;
     int32_t id, n;
-} member;
+} thread_start;
 
 static void *begin(void *arg)
 {
-    const member *m = arg;
+    const thread_start *m = arg;
     work(m->r, m->id, m->n);
     return NULL;
 }
@@ -608,10 +608,10 @@ static void fork_and_join(dv_run *r)
 {
     enum { MOST = 64 };
     pthread_t threads[MOST];
-    member m[MOST];
+    thread_start m[MOST];
     int32_t n = r->x->n_threads < MOST ? r->x->n_threads : MOST;
     for (int32_t i = 0; i < n; i++) {
-        m[i] = (member){r, i, n};
+        m[i] = (thread_start){r, i, n};
         if (i > 0)
             pthread_create(&threads[i], NULL, begin, &m[i]);
     }

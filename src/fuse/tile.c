@@ -322,13 +322,13 @@ static int64_t union_area(const slice *s, int n)
 }
 
 // The current position of a walk.
-typedef struct place {
+typedef struct position {
     int64_t y, x, s;
     int last;
-} place;
+} position;
 
 // Lists the slices of a tensor that a step demands. Returns their number.
-static int list_slices(const trial *t, const dv_fuse_overlap *o, place at,
+static int list_slices(const trial *t, const dv_fuse_overlap *o, position at,
                        slice *out)
 {
     int n = 0;
@@ -347,7 +347,8 @@ static int list_slices(const trial *t, const dv_fuse_overlap *o, place at,
 
 // Returns the elements of tensors with overlapping demands that are loaded for
 // the step at `now`, which follows that at `before` (NULL: it is the first).
-static int64_t overlap_load(const trial *t, const place *before, place now)
+static int64_t overlap_load(const trial *t, const position *before,
+                            position now)
 {
     slice s[MOST_SLICES];
     int64_t load = 0;
@@ -363,13 +364,13 @@ static int64_t overlap_load(const trial *t, const place *before, place now)
 static double walk(const trial *t, int by_columns)
 {
     snake s = snake_of(t, by_columns);
-    place before = {0};
+    position before = {0};
     double sum = 0;
     for (int64_t i = 0; i < s.n * s.n_lines; i++) {
         int64_t line = i / s.n, at = line % 2 ? s.n - 1 - i % s.n : i % s.n;
-        place now = {line, at, 0, 0};
+        position now = {line, at, 0, 0};
         if (by_columns)
-            now = (place){at, line, 0, 0};
+            now = (position){at, line, 0, 0};
         int64_t he = now.y == t->ny - 1 ? t->h_end : t->h;
         int64_t we = now.x == t->nx - 1 ? t->w_end : t->w;
         for (now.s = 0; now.s < t->nk; now.s++) {

@@ -18,11 +18,12 @@ void dv_cores_list(dv_xy *out, const dv_core_set *set, int64_t n, int by_row)
 
 // Consecutive cores from..to of a set of cores, on one line (a row or column of
 // the core grid).
-typedef struct run {
+typedef struct core_run {
     int32_t line, from, to;
-} run;
+} core_run;
 
-static dv_grid_rect as_rect(const run *first, int32_t last_line, int by_row)
+static dv_grid_rect as_rect(const core_run *first, int32_t last_line,
+                            int by_row)
 {
     return by_row
                ? (dv_grid_rect){first->from, first->line, first->to, last_line}
@@ -33,8 +34,8 @@ static dv_grid_rect as_rect(const run *first, int32_t last_line, int by_row)
 // rectangles that cover a set of cores: extends a rectangle that ends on the
 // previous line and has the same bounds, or starts a new one. Only rectangles
 // live..n-1 can still be extended.
-static void add_run(dv_grid_rect *rects, int32_t *n, int32_t live, const run *r,
-                    int by_row)
+static void add_run(dv_grid_rect *rects, int32_t *n, int32_t live,
+                    const core_run *r, int by_row)
 {
     for (int32_t i = live; i < *n; i++) {
         dv_grid_rect want = as_rect(r, r->line - 1, by_row);
@@ -66,7 +67,7 @@ int dv_rects_of(dv_grid_rects *out, const dv_core_set *set, const dv_xy *cores,
         int32_t live = 0;
         for (int32_t i = 0; i < lines; i++) {
             for (int32_t j = 0; j < along; j++) {
-                run r = {i, j, j};
+                core_run r = {i, j, j};
                 for (; j < along && mark[by_row ? (int64_t)i * set->cols + j
                                                 : (int64_t)j * set->cols + i];
                      j++)

@@ -13,14 +13,14 @@
 
 enum { LONG = 256, MOST_READS = 8 };
 
-typedef struct turning {
+typedef struct transposing {
     dv_lowering *lw;
     uint32_t written;
     int var; // the variable along which the results are adjacent in memory
     int n;
     dv_access from[MOST_READS];
     const dv_expr *to[MOST_READS];
-} turning;
+} transposing;
 
 // Returns the variable along which access `a` has unit stride, if it has enough
 // values (8) for a transposed copy to pay off; otherwise -1.
@@ -33,7 +33,7 @@ static int find_var(const dv_lowering *lw, const dv_access *a)
     return -1;
 }
 
-static int is_across(const turning *t, const dv_expr *read)
+static int is_across(const transposing *t, const dv_expr *read)
 {
     int64_t step =
         dv_access_step(t->lw->out, &t->lw->reads[read->read], t->var);
@@ -42,7 +42,7 @@ static int is_across(const turning *t, const dv_expr *read)
 
 // Counts the reads that have no unit stride along t->var (along which results
 // are adjacent) and must be transposed; -1 if one of them cannot be.
-static int count(const turning *t, const dv_expr *e)
+static int count(const transposing *t, const dv_expr *e)
 {
     int n = 0;
     if (e->kind == DV_EXPR_READ) {
@@ -61,7 +61,8 @@ static int count(const turning *t, const dv_expr *e)
     return n;
 }
 
-static dv_status turn(turning *t, const dv_expr *read, const dv_expr **out)
+static dv_status transpose(transposing *t, const dv_expr *read,
+                           const dv_expr **out)
 {
     const dv_access a = t->lw->reads[read->read];
     for (int i = 0; i < t->n; i++)
@@ -78,12 +79,12 @@ static dv_status turn(turning *t, const dv_expr *read, const dv_expr **out)
 // Copies e; reads below the reducer that have no unit stride along t->var
 // (along which results are adjacent) are replaced by reads of transposed
 // copies.
-static dv_status rewrite(turning *t, const dv_expr *e, int below,
+static dv_status rewrite(transposing *t, const dv_expr *e, int below,
                          const dv_expr **out)
 {
     dv_expr *copy;
     if (e->kind == DV_EXPR_READ && below && is_across(t, e))
-        return turn(t, e, out);
+        return transpose(t, e, out);
     DV_TRY(dv_lower_expr(t->lw, e, &copy));
     *out = copy;
     below |= e->kind == DV_EXPR_REDUCE;
@@ -97,7 +98,7 @@ dv_status dv_lower_transpose_operands(dv_lowering *lw, const dv_access *write,
 {
     const dv_op op = {.body = *body};
     const dv_expr *r = dv_op_reduce(&op);
-    turning t = {.lw = lw, .written = dv_access_vars(&lw->work, write)};
+    transposing t = {.lw = lw, .written = dv_access_vars(&lw->work, write)};
     t.var = find_var(lw, write);
     if (!r || t.var < 0 ||
         dv_lower_is_matrix(lw, r->arg[0], r->vars, t.written) ||

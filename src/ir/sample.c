@@ -12,15 +12,15 @@ enum {
 
 // One version of a tensor's element: its value after a step. A step is one
 // execution of an op, counted with all repeat loops unrolled.
-typedef struct place {
+typedef struct version {
     int32_t step;
     int64_t element;
-} place;
+} version;
 
 // A recomputed element with its error bound: an entry of a hash table with
 // linear probing.
 typedef struct kept {
-    place at; // the key; its step is 1 too large: 0 marks an empty slot
+    version at; // the key; its step is 1 too large: 0 marks an empty slot
     dv_number value;
     double error;
 } kept;
@@ -41,7 +41,7 @@ struct dv_sampler {
     int32_t *first, *writers;
     kept *table;
     uint64_t n_slots, n_kept;
-    place *stack; // elements to recompute, the next one on top
+    version *stack; // elements to recompute, the next one on top
     int32_t n_stack, cap_stack;
     // The step whose element is being recomputed, and the height of the stack
     // when this began: entries above it are operands found missing since.
@@ -203,7 +203,7 @@ static written find_point(const dv_tensor *t, const dv_op *op, int64_t element,
 
 // Returns the slot of an element in the hash table; the slot is empty if the
 // element was not recomputed yet.
-static kept *slot_of(const dv_sampler *s, place x)
+static kept *slot_of(const dv_sampler *s, version x)
 {
     uint64_t at = dv_mix((uint64_t)x.element ^ dv_mix((uint64_t)x.step));
     kept *k;
@@ -225,7 +225,7 @@ static dv_status grow(dv_sampler *s)
         return dv_nomem(s->diag);
     for (uint64_t i = 0; i < n; i++)
         if (old[i].at.step)
-            *slot_of(s, (place){old[i].at.step - 1, old[i].at.element}) =
+            *slot_of(s, (version){old[i].at.step - 1, old[i].at.element}) =
                 old[i];
     return DV_OK;
 }
@@ -238,7 +238,7 @@ static dv_status give_up(dv_sampler *s, dv_sampled why)
 
 // Looks up a recomputed element. If it is not there yet, pushes it on the stack
 // of elements to recompute; its value is then meaningless.
-static dv_status ask(dv_sampler *s, place x, dv_number *value, double *error)
+static dv_status ask(dv_sampler *s, version x, dv_number *value, double *error)
 {
     const kept *k = slot_of(s, x);
     *value = k->value;
@@ -256,7 +256,8 @@ static dv_status ask(dv_sampler *s, place x, dv_number *value, double *error)
             return DV_OK;
     if (s->n_kept >= MAX_KEPT || s->n_stack >= MAX_KEPT)
         return give_up(s, DV_SAMPLE_TOO_LARGE);
-    place *top = DV_PUSH(&s->arena, place, s->stack, s->n_stack, s->cap_stack);
+    version *top =
+        DV_PUSH(&s->arena, version, s->stack, s->n_stack, s->cap_stack);
     if (!top)
         return dv_nomem(s->diag);
     *top = x;
@@ -307,7 +308,7 @@ static dv_status load(void *user, int32_t tensor, int64_t element,
                       &step) == UNKNOWN)
             return give_up(s, DV_SAMPLE_INDIRECT);
         if (step >= 0)
-            return ask(s, (place){step, element}, value, error);
+            return ask(s, (version){step, element}, value, error);
         data = copied ? s->inputs.kept[tensor] : data;
     }
     *value = dv_number_load(s->p->tensors[tensor].dtype, data, element);
@@ -318,7 +319,7 @@ static dv_status load(void *user, int32_t tensor, int64_t element,
 // pushed above it, and it stays to be evaluated again after them.
 static dv_status evaluate(dv_sampler *s)
 {
-    place top = s->stack[s->n_stack - 1];
+    version top = s->stack[s->n_stack - 1];
     int32_t op = s->op_of[top.step];
     const dv_op *o = &s->p->ops[op];
     int64_t at[DV_MAX_VARS];
@@ -367,13 +368,13 @@ dv_status dv_sampler_element(dv_sampler *s, int32_t op, int32_t tensor,
     }
     s->deadline_s = deadline_s;
     s->n_stack = s->depth = 0;
-    dv_status st = ask(s, (place){step, element}, value, error);
+    dv_status st = ask(s, (version){step, element}, value, error);
     while (st == DV_OK && s->n_stack)
         st = evaluate(s);
     *is = s->is;
     if (s->is != DV_SAMPLED)
         return DV_OK;
-    return st == DV_OK ? ask(s, (place){step, element}, value, error) : st;
+    return st == DV_OK ? ask(s, (version){step, element}, value, error) : st;
 }
 
 dv_status dv_sampler_create(dv_sampler **out, const dv_program *p,

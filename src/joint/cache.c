@@ -34,19 +34,19 @@ enum {
 
 typedef dv_cache_chain chain;
 
-// The cheapest way to divide the ops before some op into chains: its predicted
+// The cheapest partition of the ops before some op into chains: its predicted
 // time, and the last chain. If `levels` is 0, the chain keeps the division that
 // its first op has already, and the ops after it are cut alike; else `cut` are
 // the variables of its first op that are cut.
-typedef struct way {
+typedef struct partition {
     double ns;
     int32_t first, levels, cut[DV_CACHE_LEVELS];
     int64_t len;
-} way;
+} partition;
 
 typedef struct search {
     chain c;
-    way *ways; // per op: for the ops before it; one more for all
+    partition *partitions; // per op: for the ops before it; one more for all
     // Chains are only priced if they end after this op.
     int32_t covered;
     int32_t priced; // the end of the longest chain that was priced
@@ -235,8 +235,8 @@ static void offer(search *s)
     // Shorter tiles leave room for the operands of products that all tiles
     // read.
     const double caches[] = {near, near * 2 / 3, dv_cache_far(c->plan)};
-    double before = s->ways[c->first].ns;
-    way *to = &s->ways[c->end];
+    double before = s->partitions[c->first].ns;
+    partition *to = &s->partitions[c->end];
     // Ops that use little of their operands twice gain nothing from tiles that
     // exceed the cache of a core.
     for (int i = 0; i < (c->work.n_products ? 3 : 1); i++) {
@@ -248,8 +248,8 @@ static void offer(search *s)
             s->priced = c->end;
         if (ns >= to->ns)
             continue;
-        *to =
-            (way){.ns = ns, .first = c->first, .levels = c->levels, .len = len};
+        *to = (partition){
+            .ns = ns, .first = c->first, .levels = c->levels, .len = len};
         for (int at = 0; at < c->levels; at++)
             to->cut[at] = c->cut[at][0];
     }
@@ -356,8 +356,8 @@ static void try_own(search *s, int32_t i, double ns)
         memcpy(plan->slices[k], was, bytes);
         dv_cache_enter(c, k);
         c->end = k + 1;
-        if (ns < s->ways[k + 1].ns)
-            s->ways[k + 1] = (way){.ns = ns, .first = i};
+        if (ns < s->partitions[k + 1].ns)
+            s->partitions[k + 1] = (partition){.ns = ns, .first = i};
     }
 }
 
@@ -368,9 +368,9 @@ static void try_from(search *s, int32_t i)
 {
     const dv_plan *plan = s->c.plan;
     const dv_op *o = &plan->ops->ops[i];
-    double alone = s->ways[i].ns + dv_cache_alone(plan, i);
-    if (alone < s->ways[i + 1].ns)
-        s->ways[i + 1] = (way){.ns = alone, .first = i};
+    double alone = s->partitions[i].ns + dv_cache_alone(plan, i);
+    if (alone < s->partitions[i + 1].ns)
+        s->partitions[i + 1] = (partition){.ns = alone, .first = i};
     try_own(s, i, alone);
     s->c.levels = 0;
     s->covered = s->priced = i + 1;
@@ -408,8 +408,8 @@ static dv_status make_own_group(dv_plan *plan, chain *c, int32_t first,
 }
 
 // Cuts the ops of a chain as the search has found, and makes them a group.
-static dv_status make_group(dv_plan *plan, search *s, const way *w, int32_t end,
-                            dv_group *g, dv_diag *diag)
+static dv_status make_group(dv_plan *plan, search *s, const partition *w,
+                            int32_t end, dv_group *g, dv_diag *diag)
 {
     chain *c = &s->c;
     if (!w->levels)
@@ -424,7 +424,7 @@ static dv_status make_group(dv_plan *plan, search *s, const way *w, int32_t end,
     return join(plan, c, g, diag);
 }
 
-// Makes groups of the chains of the cheapest way.
+// Makes groups of the chains of the cheapest partition.
 static dv_status make_groups(dv_plan *plan, search *s, dv_arena *arena,
                              dv_diag *diag)
 {
@@ -433,12 +433,12 @@ static dv_status make_groups(dv_plan *plan, search *s, dv_arena *arena,
     int32_t *ends = DV_NEW(arena, int32_t, n_ops + 1);
     if (!groups || !ends)
         return dv_nomem(diag);
-    for (int32_t end = n_ops; end > 0; end = s->ways[end].first)
+    for (int32_t end = n_ops; end > 0; end = s->partitions[end].first)
         ends[n++] = end;
     for (int32_t i = 0; i < n; i++) {
         int32_t end = ends[n - 1 - i];
         DV_TRY(dv_stop_check(diag));
-        DV_TRY(make_group(plan, s, &s->ways[end], end, &groups[i], diag));
+        DV_TRY(make_group(plan, s, &s->partitions[end], end, &groups[i], diag));
     }
     plan->groups = groups;
     plan->n_groups = n;
@@ -469,8 +469,8 @@ dv_status dv_joint_for_caches(dv_plan *plan, dv_arena *arena, dv_diag *diag)
     uint8_t *edge = DV_NEW(arena, uint8_t, p->n_ops + 1);
     search s = {.c = {.plan = plan, .edge = edge}};
     s.c.tensors = DV_NEW(arena, dv_cache_tensor, p->n_tensors);
-    s.ways = DV_NEW(arena, way, p->n_ops + 1);
-    if (!edge || !s.c.tensors || !s.ways)
+    s.partitions = DV_NEW(arena, partition, p->n_ops + 1);
+    if (!edge || !s.c.tensors || !s.partitions)
         return dv_nomem(diag);
     for (int32_t i = 0; i < p->n_repeats; i++)
         edge[p->repeats[i].first_op] = edge[p->repeats[i].end_op] = 1;
@@ -478,7 +478,7 @@ dv_status dv_joint_for_caches(dv_plan *plan, dv_arena *arena, dv_diag *diag)
         edge[i] |= plan->groups[i].once != plan->groups[i - 1].once;
     count_uses(s.c.tensors, p);
     for (int32_t i = 0; i < p->n_ops; i++)
-        s.ways[i + 1] = (way){.ns = HUGE_VAL, .first = i};
+        s.partitions[i + 1] = (partition){.ns = HUGE_VAL, .first = i};
     for (int32_t i = 0; i < p->n_ops; i++)
         try_from(&s, i);
     return make_groups(plan, &s, arena, diag);

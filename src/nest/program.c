@@ -20,7 +20,7 @@
 // The shape that an operand gets as a row-major tensor. Level 0 is the
 // innermost dim of the tensor. One step in the dim of a level is unit[level]
 // elements; reach[level] is the largest index there.
-typedef struct layout {
+typedef struct operand_shape {
     int n_levels;
     int64_t unit[DV_MAX_DIMS], reach[DV_MAX_DIMS];
     int64_t span; // largest offset that the dimensions added so far reach
@@ -28,12 +28,12 @@ typedef struct layout {
     // The dim of the tensor (as a level, 0 being the innermost) that each
     // dimension of the nest is part of.
     int level[DV_NEST_MAX_DIMS];
-} layout;
+} operand_shape;
 
 typedef struct writer {
     dv_text *out;
     dv_nest n; // the nest without tiles and without dimensions of size 1
-    layout of[DV_MAX_OPERANDS];
+    operand_shape of[DV_MAX_OPERANDS];
 } writer;
 
 static int64_t step_of(const writer *w, int dim, int o)
@@ -41,14 +41,14 @@ static int64_t step_of(const writer *w, int dim, int o)
     return llabs(w->n.dims[dim].stride[o]);
 }
 
-static void push_level(layout *x, int64_t unit)
+static void push_level(operand_shape *x, int64_t unit)
 {
     x->unit[x->n_levels] = unit;
     x->reach[x->n_levels++] = 0;
 }
 
 // Merges the outermost level (dim of the tensor) into the next inner one.
-static void merge_level(layout *x, int n_dims)
+static void merge_level(operand_shape *x, int n_dims)
 {
     int top = --x->n_levels;
     x->reach[top - 1] += x->reach[top] * (x->unit[top] / x->unit[top - 1]);
@@ -61,7 +61,7 @@ static void merge_level(layout *x, int n_dims)
 // order of increasing strides (`step`). A stride beyond all elements so far
 // begins a new level (dim of the tensor); the strides of a level are multiples
 // of its unit.
-static void add_step(layout *x, const writer *w, int dim, int64_t step)
+static void add_step(operand_shape *x, const writer *w, int dim, int64_t step)
 {
     int64_t most = w->n.dims[dim].size - 1;
     while (step % x->unit[x->n_levels - 1])
@@ -77,7 +77,7 @@ static void add_step(layout *x, const writer *w, int dim, int64_t step)
 
 // Adds the level (dim of the tensor) that an indirect index selects in. Returns
 // 0 if one step of the index does not span all elements so far.
-static int add_index(layout *x, const writer *w)
+static int add_index(operand_shape *x, const writer *w)
 {
     int64_t step = w->n.index_stride, most = w->n.index_count - 1;
     if (step <= x->span)
@@ -94,7 +94,8 @@ static int add_index(layout *x, const writer *w)
 
 // Adds a dimension of an operand with an indirect index. Returns 0 if the index
 // cannot be that of a tensor dim of its own.
-static int add_step_looked_up(layout *x, const writer *w, int dim, int64_t step)
+static int add_step_looked_up(operand_shape *x, const writer *w, int dim,
+                              int64_t step)
 {
     int64_t all = 1; // elements that all values of the index span
     if (x->via < 0 && step >= w->n.index_stride && !add_index(x, w))
@@ -129,10 +130,10 @@ static int sort_steps(const writer *w, int o, int *order)
 // stand in the order of the loops, because the last of several writes wins.
 static int find_layout(writer *w, int o)
 {
-    layout *x = &w->of[o];
+    operand_shape *x = &w->of[o];
     int order[DV_NEST_MAX_DIMS], n = sort_steps(w, o, order), ok = 1;
     int flat = w->n.look == 1 + DV_OUT && o == DV_IN2;
-    *x = (layout){.via = -1};
+    *x = (operand_shape){.via = -1};
     push_level(x, 1);
     for (int i = 0; i < n && ok; i++) {
         int64_t step = step_of(w, order[i], o);
@@ -146,14 +147,14 @@ static int find_layout(writer *w, int o)
     return ok && (w->n.look != 1 + o || x->via >= 0 || add_index(x, w));
 }
 
-static int is_scalar(const layout *x)
+static int is_scalar(const operand_shape *x)
 {
     return x->n_levels == 1 && x->reach[0] == 0 && x->via < 0;
 }
 
 static void put_shape(const writer *w, int o)
 {
-    const layout *x = &w->of[o];
+    const operand_shape *x = &w->of[o];
     for (int l = x->n_levels - 1; l >= 0 && !is_scalar(x); l--)
         dv_put(w->out, "%" PRId64 "%s",
                l == x->n_levels - 1 ? x->reach[l] + 1
@@ -170,7 +171,7 @@ static void put_var(const writer *w, int dim)
 // variable of a negative factor counts down from its largest value.
 static void put_affine(const writer *w, int o, int level)
 {
-    const layout *x = &w->of[o];
+    const operand_shape *x = &w->of[o];
     int some = 0;
     for (int i = 0; i < w->n.n_dims; i++) {
         const dv_nest_dim *d = &w->n.dims[i];
@@ -189,7 +190,7 @@ static void put_affine(const writer *w, int o, int level)
 
 static void put_access(const writer *w, int o)
 {
-    const layout *x = &w->of[o];
+    const operand_shape *x = &w->of[o];
     dv_put(w->out, "%s[", dv_nest_operand_name(o));
     for (int l = x->n_levels - 1; l >= 0 && !is_scalar(x); l--) {
         if (l == x->via)

@@ -16,8 +16,8 @@ typedef struct span {
     int64_t lo, hi;
 } span;
 
-// The working state of one heuristic run; all arrays come from one arena.
-typedef struct run {
+// The working state of one heuristic; all arrays come from one arena.
+typedef struct attempt {
     const dv_task *task;
     dv_list_rule rule;
     dv_live live;
@@ -35,7 +35,7 @@ typedef struct run {
     // For each item, 1 if another item has already taken over its address
     // (in-place reuse, which only one may do).
     char *handed;
-} run;
+} attempt;
 
 static int by_lo(const void *a, const void *b)
 {
@@ -71,7 +71,8 @@ static int is_parent_of(const dv_task *t, int32_t p, const dv_item *it)
     return 0;
 }
 
-static int64_t waste(const run *r, int64_t lo, int64_t hi, const dv_item *it)
+static int64_t waste(const attempt *r, int64_t lo, int64_t hi,
+                     const dv_item *it)
 {
     if (r->rule == DV_FIRST_FIT)
         return 0;
@@ -80,7 +81,7 @@ static int64_t waste(const run *r, int64_t lo, int64_t hi, const dv_item *it)
 
 // Returns the address of the item's first declared parent (whose bytes it may
 // reuse in place) that lies completely in [lo, hi), or -1 if there is none.
-static int64_t parent_in(const run *r, const dv_item *it, int64_t lo,
+static int64_t parent_in(const attempt *r, const dv_item *it, int64_t lo,
                          int64_t hi)
 {
     for (int32_t k = 0; k < it->n_parents; k++) {
@@ -96,7 +97,7 @@ static int64_t parent_in(const run *r, const dv_item *it, int64_t lo,
 // Chooses a gap between the sorted spans (occupied address ranges) and returns
 // an address for the item in it, or -1. With `in_place`, only gaps that contain
 // a parent count, and the parent's address is returned.
-static int64_t choose_gap(const run *r, const dv_item *it, const span *s,
+static int64_t choose_gap(const attempt *r, const dv_item *it, const span *s,
                           int32_t n, int in_place)
 {
     int64_t lo = 0, best = INT64_MAX, address = -1;
@@ -117,7 +118,7 @@ static int64_t choose_gap(const run *r, const dv_item *it, const span *s,
     return address;
 }
 
-static int64_t fit(run *r, int32_t i)
+static int64_t fit(attempt *r, int32_t i)
 {
     const dv_task *t = r->task;
     const dv_item *it = &t->items[i];
@@ -142,7 +143,7 @@ static int64_t fit(run *r, int32_t i)
     return choose_gap(r, it, r->spans, n, 0);
 }
 
-static void run_fit(run *r)
+static void run_fit(attempt *r)
 {
     const dv_task *t = r->task;
     for (int32_t k = 0; k < t->n_fixed; k++)
@@ -225,7 +226,7 @@ static void parents_first(const dv_task *t, const keyed *sorted, int32_t *rank,
     }
 }
 
-static int order_fit(run *r, dv_arena *a)
+static int order_fit(attempt *r, dv_arena *a)
 {
     const dv_task *t = r->task;
     keyed *sorted = DV_NEW(a, keyed, t->n);
@@ -246,7 +247,7 @@ static int order_fit(run *r, dv_arena *a)
     return 1;
 }
 
-static int order_greedy(run *r, dv_arena *a)
+static int order_greedy(attempt *r, dv_arena *a)
 {
     const dv_task *t = r->task;
     dv_keyed *w = DV_NEW(a, dv_keyed, t->n);
@@ -267,7 +268,7 @@ static int order_greedy(run *r, dv_arena *a)
 
 // Returns whether the item, placed at `address`, would overlap no item with a
 // fixed address other than item `but`.
-static int clear_of_fixed(const run *r, const dv_item *it, int64_t address,
+static int clear_of_fixed(const attempt *r, const dv_item *it, int64_t address,
                           int32_t but)
 {
     const dv_task *t = r->task;
@@ -280,7 +281,7 @@ static int clear_of_fixed(const run *r, const dv_item *it, int64_t address,
     return 1;
 }
 
-static int64_t take_over(run *r, const dv_item *it)
+static int64_t take_over(attempt *r, const dv_item *it)
 {
     const dv_task *t = r->task;
     for (int32_t k = 0; k < it->n_parents; k++) {
@@ -298,7 +299,7 @@ static int64_t take_over(run *r, const dv_item *it)
 // Stores in r->spans the address ranges that the item may not use: those of all
 // live items and of all fixed items that overlap it in time, sorted by address.
 // Returns their number.
-static int32_t occupied(run *r, const dv_item *it, int32_t n_live)
+static int32_t occupied(attempt *r, const dv_item *it, int32_t n_live)
 {
     const dv_task *t = r->task;
     int32_t n = 0;
@@ -316,7 +317,7 @@ static int32_t occupied(run *r, const dv_item *it, int32_t n_live)
     return n;
 }
 
-static int64_t greedy_place(run *r, const dv_item *it, int32_t n_live)
+static int64_t greedy_place(attempt *r, const dv_item *it, int32_t n_live)
 {
     int64_t at = take_over(r, it);
     if (at >= 0)
@@ -342,7 +343,7 @@ static int64_t greedy_place(run *r, const dv_item *it, int32_t n_live)
 
 // Inserts item i into r->overlapping, the placed items that are live at
 // present, sorted by address.
-static void enter(run *r, int32_t *n_live, int32_t i)
+static void enter(attempt *r, int32_t *n_live, int32_t i)
 {
     int32_t k = (*n_live)++;
     for (; k > 0 && r->at[r->overlapping[k - 1]] > r->at[i]; k--)
@@ -352,7 +353,7 @@ static void enter(run *r, int32_t *n_live, int32_t i)
 
 // Removes the items that end by `tick` from r->overlapping, the placed items
 // that are live. *next is the position in r->by_end, the items sorted by end.
-static void leave(run *r, int32_t *n_live, int32_t *next, int64_t tick)
+static void leave(attempt *r, int32_t *n_live, int32_t *next, int64_t tick)
 {
     const dv_item *items = r->task->items;
     int any = 0;
@@ -367,7 +368,7 @@ static void leave(run *r, int32_t *n_live, int32_t *next, int64_t tick)
     *n_live = m;
 }
 
-static void run_greedy(run *r)
+static void run_greedy(attempt *r)
 {
     const dv_task *t = r->task;
     int32_t n_live = 0, next = 0;
@@ -385,7 +386,7 @@ static void run_greedy(run *r)
     }
 }
 
-static void clear(run *r)
+static void clear(attempt *r)
 {
     for (int32_t i = 0; i < r->task->n; i++)
         r->at[i] = r->task->items[i].fixed;
@@ -394,7 +395,7 @@ static void clear(run *r)
 // Excludes from placement the first group of which some item was not placed (a
 // group is placed as a whole or not at all), or all such groups if `all` is
 // set. Returns whether there was one.
-static int exclude_partial_group(run *r, int all)
+static int exclude_partial_group(attempt *r, int all)
 {
     const dv_task *t = r->task;
     int found = 0;
@@ -408,7 +409,7 @@ static int exclude_partial_group(run *r, int all)
     return found;
 }
 
-static int prepare(run *r, dv_arena *a)
+static int prepare(attempt *r, dv_arena *a)
 {
     int32_t n = r->task->n;
     r->order = DV_NEW(a, int32_t, n);
@@ -432,7 +433,7 @@ int dv_list_heuristic(const dv_task *task, dv_list_rule rule, dv_answer *out)
     // and after this many passes all at once.
     enum { ONE_BY_ONE = 30 };
     dv_arena arena = {0};
-    run r = {.task = task, .rule = rule, .at = out->at};
+    attempt r = {.task = task, .rule = rule, .at = out->at};
     int ok = task->n == 0 || prepare(&r, &arena);
     for (int pass = 0; ok && task->n; pass++) {
         clear(&r);

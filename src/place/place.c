@@ -11,7 +11,7 @@
 enum { MOST_NEIGHBOURS = 1 << 26 };
 
 // The state of one run of a solver on a task (the checked input).
-typedef struct run {
+typedef struct solver_run {
     const dv_task *t;
     const dv_place_options *o;
     dv_effort effort;
@@ -23,28 +23,28 @@ typedef struct run {
     // proof shows that they do not all fit.
     int64_t most;
     dv_arena *arena;
-} run;
+} solver_run;
 
 // This function and the following ones (firstfit to anneal) run one solver
 // each: they set r->answer, and return 0 when out of memory.
-static int greedy(run *r)
+static int greedy(solver_run *r)
 {
     return dv_list_heuristic(r->t, DV_GREEDY, &r->answer);
 }
 
-static int firstfit(run *r)
+static int firstfit(solver_run *r)
 {
     return dv_list_heuristic(r->t, DV_FIRST_FIT, &r->answer);
 }
 
-static int bestfit(run *r)
+static int bestfit(solver_run *r)
 {
     return dv_list_heuristic(r->t, DV_BEST_FIT, &r->answer);
 }
 
 // Runs branch and bound from the current answer, unless the value of the answer
 // already equals the upper bound.
-static int prove(run *r)
+static int prove(solver_run *r)
 {
     dv_neighbours neighbours;
     if (r->answer.value >= r->prices.bound)
@@ -60,7 +60,7 @@ static int prove(run *r)
     return 1;
 }
 
-static int best(run *r)
+static int best(solver_run *r)
 {
     enum { SMALL = 12, PROOF = 4000000 };
     if (!dv_auto(r->t, r->o->seed, &r->prices, &r->effort, &r->answer, &r->who))
@@ -72,7 +72,7 @@ static int best(run *r)
     return prove(r);
 }
 
-static int exact(run *r)
+static int exact(solver_run *r)
 {
     int64_t all = r->effort.left;
     r->effort.left = all / 4;
@@ -84,7 +84,7 @@ static int exact(run *r)
 
 // Runs simulated annealing, which has a number of steps of its own; a budget
 // given by the caller can only shorten it.
-static int anneal(run *r)
+static int anneal(solver_run *r)
 {
     dv_neighbours neighbours;
     if (r->o->budget <= 0)
@@ -99,7 +99,7 @@ static int anneal(run *r)
 
 typedef struct solver {
     const char *name;
-    int (*solve)(run *r);
+    int (*solve)(solver_run *r);
     // 1 if the solver searches for improvements, so that local search may also
     // move the pieces of buffers that are cut at spills.
     int improves;
@@ -129,10 +129,10 @@ static int64_t default_budget(int64_t n)
     return (extra > 6000000 ? extra : 6000000) + 2500 * n;
 }
 
-static int start(run *r, const dv_task *t, const dv_place_options *o,
+static int start(solver_run *r, const dv_task *t, const dv_place_options *o,
                  dv_arena *arena)
 {
-    *r = (run){.t = t, .o = o, .arena = arena};
+    *r = (solver_run){.t = t, .o = o, .arena = arena};
     r->effort.left = o->budget > 0 ? o->budget : default_budget(t->n);
     if (o->time_limit_s > 0)
         r->effort.until_s = dv_clock_s() + o->time_limit_s;
@@ -163,7 +163,7 @@ static int64_t least_weight(const dv_task *t)
 // Tries to pack all items, and lowers the upper bound r->most if it is proven
 // that they do not all fit. Returns 1 if all were packed, 0 if not, -1 when out
 // of memory.
-static int try_whole(run *r)
+static int try_whole(solver_run *r)
 {
     enum { FEW = 300 };
     int64_t usual = r->t->n <= FEW ? 50000000 : 5000000;
@@ -179,7 +179,7 @@ static int try_whole(run *r)
     return fit == DV_FIT_NOMEM ? -1 : fit == DV_FIT_YES;
 }
 
-static int solve(run *r, const solver *s)
+static int solve(solver_run *r, const solver *s)
 {
     r->most = total_weight(r->t);
     int whole = r->o->must_fit && s->improves ? try_whole(r) : 0;
@@ -284,7 +284,7 @@ static int fill(result *r, const dv_task *t, const dv_buffer *in,
     return 1;
 }
 
-static void put_value(dv_placement *p, const run *r, int64_t value)
+static void put_value(dv_placement *p, const solver_run *r, int64_t value)
 {
     p->value = value;
     p->bound = r->prices.bound;
@@ -324,7 +324,7 @@ static int place_whole(result *res, const solver *s, const dv_task *t,
                        const dv_buffer *in, const dv_place_options *o)
 {
     dv_arena a = {0};
-    run r;
+    solver_run r;
     dv_place_cut cut;
     int ok = start(&r, t, o, &a) && solve(&r, s) &&
              one_piece_each(&cut, in, t->n, &a) &&
@@ -347,12 +347,12 @@ static void spread(const dv_place_cut *pieces, const int64_t *epochs,
 // Cuts epochs (from a write to the last read of the value) further, at every
 // gap between uses, where a buffer may be spilled, and lets local search move
 // the pieces. Leaves the answer unchanged if that gains nothing.
-static int cut_at_gaps(run *r, const dv_buffer *in, size_t n, dv_place_cut *cut,
-                       int improves)
+static int cut_at_gaps(solver_run *r, const dv_buffer *in, size_t n,
+                       dv_place_cut *cut, int improves)
 {
     dv_place_cut pieces;
     dv_task t;
-    run x;
+    solver_run x;
     dv_neighbours neighbours;
     if (!dv_cut_make(&pieces, in, n, 1, r->arena) ||
         dv_task_create(&t, pieces.pieces, (size_t)pieces.n, r->o, NULL, NULL))
@@ -396,7 +396,7 @@ static int place_cut(result *res, const solver *s, const dv_task *whole,
     dv_arena a = {0};
     dv_place_cut cut;
     dv_task t;
-    run r;
+    solver_run r;
     size_t n = (size_t)whole->n;
     if (!dv_cut_make(&cut, in, n, 0, &a) ||
         dv_task_create(&t, cut.pieces, (size_t)cut.n, o, NULL, NULL)) {
@@ -499,7 +499,7 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
     task.minimizes_capacity = 1;
     result *res = new_result();
     dv_arena a = {0};
-    run r;
+    solver_run r;
     dv_place_cut cut;
     int ok = res && start(&r, &task, &o, &a) &&
              one_piece_each(&cut, buffers, task.n, &a);

@@ -5,35 +5,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct run {
+typedef struct term {
     int64_t factor, n;
-} run;
+} term;
 
 // Sorts by factor. There are only a few terms, and planning counts values
 // often.
-static void sort_runs(run *runs, int n)
+static void sort_terms(term *terms, int n)
 {
     for (int i = 1; i < n; i++) {
-        run r = runs[i];
+        term r = terms[i];
         int k = i;
-        for (; k > 0 && runs[k - 1].factor > r.factor; k--)
-            runs[k] = runs[k - 1];
-        runs[k] = r;
+        for (; k > 0 && terms[k - 1].factor > r.factor; k--)
+            terms[k] = terms[k - 1];
+        terms[k] = r;
     }
 }
 
-// Counts the distinct values of a sum of terms, term i taking runs[i].n values
-// that are runs[i].factor apart. There is a formula as long as each factor
+// Counts the distinct values of a sum of terms, term i taking terms[i].n values
+// that are terms[i].factor apart. There is a formula as long as each factor
 // either fits into the gap-free range covered by the smaller terms, or exceeds
 // that range. Otherwise returns -1, and the caller has to enumerate the values.
-static int64_t distinct_sums(run *runs, int n)
+static int64_t distinct_sums(term *terms, int n)
 {
     int64_t step = 1, count = 1, gaps = 0;
-    sort_runs(runs, n);
+    sort_terms(terms, n);
     if (n > 0)
-        step = runs[0].factor;
+        step = terms[0].factor;
     for (int i = 0; i < n; i++) {
-        int64_t f = runs[i].factor, k = runs[i].n;
+        int64_t f = terms[i].factor, k = terms[i].n;
         if (!gaps && f % step == 0 && f / step <= count)
             // The values reached so far are a range without gaps, and adding
             // multiples of f gives ranges that overlap or touch: one longer
@@ -53,11 +53,11 @@ static int64_t distinct_sums(run *runs, int n)
 
 // Counts the distinct values of the sum by enumeration: those from `from` to
 // `to` - 1. Returns -1 if there are too many.
-static int64_t count_sums(const run *runs, int n, int64_t from, int64_t to)
+static int64_t count_sums(const term *terms, int n, int64_t from, int64_t to)
 {
     int64_t most = 0, x;
     for (int i = 0; i < n; i++)
-        if (!dv_mul_i64(&x, runs[i].factor, runs[i].n - 1) ||
+        if (!dv_mul_i64(&x, terms[i].factor, terms[i].n - 1) ||
             !dv_add_i64(&most, most, x))
             return -1;
     if (most >= (int64_t)1 << 26)
@@ -70,9 +70,9 @@ static int64_t count_sums(const run *runs, int n, int64_t from, int64_t to)
     int64_t reach = 0;
     for (int i = 0; i < n; i++) {
         for (int64_t at = reach; at >= 0; at--)
-            for (int64_t k = 1; mark[at] == 1 && k < runs[i].n; k++)
-                mark[at + k * runs[i].factor] |= 2;
-        reach += runs[i].factor * (runs[i].n - 1);
+            for (int64_t k = 1; mark[at] == 1 && k < terms[i].n; k++)
+                mark[at + k * terms[i].factor] |= 2;
+        reach += terms[i].factor * (terms[i].n - 1);
         for (int64_t at = 0; at <= reach; at++)
             mark[at] = mark[at] != 0;
     }
@@ -96,19 +96,19 @@ static int dims_share(const dv_op *op, const dv_access *a)
     return 0;
 }
 
-static int64_t count_runs(run *runs, int n)
+static int64_t count_terms(term *terms, int n)
 {
-    int64_t c = distinct_sums(runs, n);
-    return c >= 0 ? c : count_sums(runs, n, 0, INT64_MAX);
+    int64_t c = distinct_sums(terms, n);
+    return c >= 0 ? c : count_sums(terms, n, 0, INT64_MAX);
 }
 
-static int runs_of(const dv_op *op, const int64_t *factor, const int64_t *begin,
-                   const int64_t *end, run *runs)
+static int terms_of(const dv_op *op, const int64_t *factor,
+                    const int64_t *begin, const int64_t *end, term *terms)
 {
     int n = 0;
     for (int v = 0; v < op->n_vars; v++)
         if (factor[v] && end[v] - begin[v] > 1)
-            runs[n++] = (run){llabs(factor[v]), end[v] - begin[v]};
+            terms[n++] = (term){llabs(factor[v]), end[v] - begin[v]};
     return n;
 }
 
@@ -118,24 +118,24 @@ static int64_t elems_inside(const dv_program *p, const dv_op *op,
                             const dv_access *a, int d, const int64_t *begin,
                             const int64_t *end)
 {
-    run runs[DV_MAX_VARS];
+    term terms[DV_MAX_VARS];
     dv_iter_space s;
     int64_t lo, hi, n = p->tensors[a->tensor].shape[d];
     memcpy(s.begin, begin, (size_t)op->n_vars * sizeof *begin);
     memcpy(s.end, end, (size_t)op->n_vars * sizeof *end);
     if (!dv_index_bounds(op, &a->index[d], &s, &lo, &hi))
         return -1;
-    int n_runs = runs_of(op, a->index[d].coef, begin, end, runs);
+    int n_terms = terms_of(op, a->index[d].coef, begin, end, terms);
     if (lo >= 0 && hi < n)
-        return count_runs(runs, n_runs);
-    return hi < 0 || lo >= n ? 0 : count_sums(runs, n_runs, -lo, n - lo);
+        return count_terms(terms, n_terms);
+    return hi < 0 || lo >= n ? 0 : count_sums(terms, n_terms, -lo, n - lo);
 }
 
 int64_t dv_access_distinct_elems(const dv_program *p, const dv_op *op,
                                  const dv_access *a, const int64_t *begin,
                                  const int64_t *end)
 {
-    run runs[DV_MAX_VARS];
+    term terms[DV_MAX_VARS];
     // Which elements an indirect access touches is not known before the run:
     // count one per index that is read.
     if (a->has_border && (dv_access_is_indirect(a) || dims_share(op, a)))
@@ -153,14 +153,14 @@ int64_t dv_access_distinct_elems(const dv_program *p, const dv_op *op,
         int64_t factor[DV_MAX_VARS];
         for (int v = 0; v < op->n_vars; v++)
             factor[v] = dv_access_step(p, a, v);
-        return count_runs(runs, runs_of(op, factor, begin, end, runs));
+        return count_terms(terms, terms_of(op, factor, begin, end, terms));
     }
     int64_t n = 1;
     for (int d = 0; d < a->n_dims; d++) {
         int64_t k = a->has_border
                         ? elems_inside(p, op, a, d, begin, end)
-                        : count_runs(runs, runs_of(op, a->index[d].coef, begin,
-                                                   end, runs));
+                        : count_terms(terms, terms_of(op, a->index[d].coef,
+                                                      begin, end, terms));
         if (k < 0)
             return -1;
         n *= k;

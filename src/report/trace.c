@@ -65,20 +65,20 @@ static void core_json(dv_json *j, const dv_plan *plan, int64_t rank,
 }
 
 // A point in an event of the trace, where an arrow begins or ends.
-typedef struct place {
+typedef struct trace_point {
     int64_t rank, core;
     double us;
-} place;
+} trace_point;
 
 // Finds the middle of the event of an op on the first core that computes it, in
 // its first tile or its last one.
-static place place_of(const dv_plan *plan, const dv_timeline *t, int64_t rank,
-                      int32_t op, int last)
+static trace_point point_of(const dv_plan *plan, const dv_timeline *t,
+                            int64_t rank, int32_t op, int last)
 {
     int32_t g = dv_group_of(plan, op), first = plan->groups[g].first_op;
     const dv_group_span *s = &t->groups[g];
     if (!s->n_lanes)
-        return (place){rank, 0, s->start_us};
+        return (trace_point){rank, 0, s->start_us};
     int64_t rounds = rounds_of(s, s->lanes);
     double share = s->lanes->busy / (double)rounds, all = 0, before = 0;
     for (int32_t i = 0; i < s->n_ops; i++) {
@@ -87,15 +87,15 @@ static place place_of(const dv_plan *plan, const dv_timeline *t, int64_t rank,
     }
     double at = before + s->op_us[op - first] / 2 +
                 (last ? all * (double)(rounds - 1) : 0);
-    return (place){rank, s->lanes->core, s->start_us + at * share};
+    return (trace_point){rank, s->lanes->core, s->start_us + at * share};
 }
 
 // Prints an arrow from one event to another; `id` is the number of the arrow.
 static void arrow_json(dv_json *j, const char *name, const char *category,
-                       place from, place to, int64_t *id)
+                       trace_point from, trace_point to, int64_t *id)
 {
     for (int end = 0; end < 2; end++) {
-        const place *at = end ? &to : &from;
+        const trace_point *at = end ? &to : &from;
         dv_json_open_flat(j, NULL, '{');
         DV_JSON_FIELDS(j, DV_F("ph", end ? "f" : "s"), DV_F("name", name),
                        DV_F("cat", category), DV_F("id", *id),
@@ -116,11 +116,11 @@ static void ring_json(dv_json *j, const dv_plan *plan, const dv_timeline *t,
         const char *name = plan->ops->tensors[h->tensor].name;
         if (h->fill == DV_FILL_RING)
             arrow_json(j, name, "ring",
-                       place_of(plan, t, rank, s->homes[h->from].first_op, 1),
-                       place_of(plan, t, rank, h->first_op, 0), id);
+                       point_of(plan, t, rank, s->homes[h->from].first_op, 1),
+                       point_of(plan, t, rank, h->first_op, 0), id);
         for (int32_t k = 0; k < h->n_passed_to; k++)
-            arrow_json(j, name, "ring", place_of(plan, t, rank, h->first_op, 1),
-                       place_of(plan, t, rank, h->passed_to[k], 0), id);
+            arrow_json(j, name, "ring", point_of(plan, t, rank, h->first_op, 1),
+                       point_of(plan, t, rank, h->passed_to[k], 0), id);
     }
 }
 
@@ -143,7 +143,8 @@ static int32_t event_op(const dv_plan *plan, int32_t n_events, int32_t n)
 // them. Returns 0 if the rank does more than exchange messages, such as adding
 // partial sums: then its events do not alternate.
 static int message_place(const dv_plan *plan, const dv_timeline *times,
-                         int64_t rank, int32_t exchange, int waits, place *out)
+                         int64_t rank, int32_t exchange, int waits,
+                         trace_point *out)
 {
     for (int32_t c = 0; c < plan->n_classes; c++)
         for (int32_t r = 0; r < plan->classes[c].n_ranks; r++) {
@@ -153,7 +154,7 @@ static int message_place(const dv_plan *plan, const dv_timeline *times,
             int32_t op = event_op(own, 2 * plan->team.n_op_exchanges,
                                   2 * exchange + waits);
             if (op >= 0)
-                *out = place_of(own, &times[c], rank, op, 0);
+                *out = point_of(own, &times[c], rank, op, 0);
             return op >= 0;
         }
     return 0;
@@ -169,7 +170,7 @@ static int messages_json(dv_json *j, const dv_plan *plan,
     for (int32_t i = 0; i < t->n_op_exchanges; i++)
         for (int64_t r = 0; r < dv_plan_team_size(t) && ok; r++) {
             dv_op_exchange s = t->op_exchanges[i];
-            place from, to;
+            trace_point from, to;
             ok = dv_team_messages(&s, plan->ops, t, i, r, &arena);
             for (int32_t k = 0; ok && k < s.n_sends; k++)
                 if (message_place(plan, times, r, i, 0, &from) &&

@@ -65,7 +65,7 @@ struct dv_sim {
 // up to the next boundary of the layout: the end of a stick (the smallest unit
 // of the memory), of a row of a tile, or of the row itself. The last such run
 // is cached.
-typedef struct place {
+typedef struct addresses {
     const dv_tensor *t;
     const dv_layout *l;
     unsigned char *start;
@@ -78,23 +78,24 @@ typedef struct place {
     int64_t first, step;
     uint64_t n;
     unsigned char *run;
-} place;
+} addresses;
 
-static place in_memory(const dv_sim *m, int32_t tensor, unsigned char *memory)
+static addresses in_memory(const dv_sim *m, int32_t tensor,
+                           unsigned char *memory)
 {
-    place p = {.t = &m->plan->ops->tensors[tensor],
-               .l = &m->layouts[tensor],
-               .start = memory,
-               .any = 1};
+    addresses p = {.t = &m->plan->ops->tensors[tensor],
+                   .l = &m->layouts[tensor],
+                   .start = memory,
+                   .any = 1};
     memcpy(p.hi, p.t->shape, (size_t)p.t->n_dims * sizeof *p.hi);
     return p;
 }
 
-static place in_home(const dv_sim *m, int32_t home, int64_t core)
+static addresses in_home(const dv_sim *m, int32_t home, int64_t core)
 {
     const dv_home *h = &m->plan->scratch.homes[home];
-    place p = in_memory(m, h->tensor,
-                        m->scratch + core * m->scratch_bytes + h->address);
+    addresses p = in_memory(m, h->tensor,
+                            m->scratch + core * m->scratch_bytes + h->address);
     dv_view v;
     p.is_home = 1;
     p.any = !dv_home_view(&v, m->plan, h) &&
@@ -102,7 +103,7 @@ static place in_home(const dv_sim *m, int32_t home, int64_t core)
     return p;
 }
 
-static int64_t place_of(const place *p, const int64_t *at)
+static int64_t offset_of(const addresses *p, const int64_t *at)
 {
     return p->l->elem_bytes * (p->is_home ? dv_box_place(p->l, p->lo, p->hi, at)
                                           : dv_layout_offset(p->l, at));
@@ -110,7 +111,7 @@ static int64_t place_of(const place *p, const int64_t *at)
 
 // Returns the number of consecutive positions of the tensor's last dimension
 // that the layout spaces equally.
-static int64_t even_length(const place *p)
+static int64_t even_length(const addresses *p)
 {
     for (int32_t i = p->l->n_dims - 1; i >= 0; i--)
         if (p->l->host[i] == p->t->n_dims - 1)
@@ -121,7 +122,7 @@ static int64_t even_length(const place *p)
 // Finds and caches the run (equally spaced elements) that contains element
 // number `at`. Returns the element's address; NULL: it is not in the box that
 // is resident.
-static unsigned char *find_run(place *p, int64_t at)
+static unsigned char *find_run(addresses *p, int64_t at)
 {
     int64_t coords[DV_MAX_DIMS], rest = at;
     int32_t last = p->t->n_dims - 1;
@@ -141,19 +142,19 @@ static unsigned char *find_run(place *p, int64_t at)
     p->n = (uint64_t)(end - first);
     if (last >= 0)
         coords[last] = first;
-    int64_t here = place_of(p, coords);
+    int64_t here = offset_of(p, coords);
     p->run = p->start + here;
     p->step = 0;
     if (end - first > 1) {
         coords[last]++;
-        p->step = place_of(p, coords) - here;
+        p->step = offset_of(p, coords) - here;
     }
     return p->run + (c - first) * p->step;
 }
 
 // Returns the address of element number `at` of the tensor; NULL: it is not in
 // the box that is resident.
-static inline unsigned char *element_at(place *p, int64_t at)
+static inline unsigned char *element_at(addresses *p, int64_t at)
 {
     uint64_t i = (uint64_t)(at - p->first);
     return i < p->n ? p->run + (int64_t)i * p->step : find_run(p, at);
@@ -186,7 +187,7 @@ static void wipe_scratch(dv_sim *m)
 }
 
 // Reduces box `a` to its intersection with box `b`. Returns 0 if it is empty.
-static int meet(place *a, const place *b)
+static int meet(addresses *a, const addresses *b)
 {
     int any = a->any && b->any;
     for (int32_t d = 0; d < a->t->n_dims && any; d++) {
@@ -198,7 +199,7 @@ static int meet(place *a, const place *b)
 }
 
 // Copies all elements of a box from one place to another. Returns their number.
-static int64_t copy_box(const place *box, place *to, place *from)
+static int64_t copy_box(const addresses *box, addresses *to, addresses *from)
 {
     int32_t last = box->t->n_dims - 1;
     int64_t at[DV_MAX_DIMS], n = 0;
@@ -265,8 +266,8 @@ static void exchange_home(dv_sim *m, int32_t op, int32_t home, int64_t core,
 {
     const dv_home *h = &m->plan->scratch.homes[home];
     int32_t tensor = h->tensor;
-    place here = in_home(m, home, core);
-    place there = in_memory(m, tensor, m->memory[tensor]);
+    addresses here = in_home(m, home, core);
+    addresses there = in_memory(m, tensor, m->memory[tensor]);
     if (!here.any)
         return;
     int64_t n = copy_box(&here, store ? &there : &here, store ? &here : &there);
@@ -296,11 +297,11 @@ static void move_home(dv_sim *m, int32_t home, int64_t core)
 static void gather_home(dv_sim *m, int32_t op, int32_t home, int64_t core)
 {
     const dv_home *h = &m->plan->scratch.homes[home];
-    place need = in_home(m, home, core);
+    addresses need = in_home(m, home, core);
     for (int64_t from = 0; need.any && from < m->plan->target.cores; from++) {
         if (h->fill == DV_FILL_MOVED && from != core)
             continue;
-        place has = in_home(m, h->from, from), both = has;
+        addresses has = in_home(m, h->from, from), both = has;
         if (!meet(&both, &need))
             continue;
         int64_t bytes = copy_box(&both, &need, &has) * need.l->elem_bytes;
@@ -320,9 +321,9 @@ static void collect_passing(dv_sim *m, int32_t op)
         if (home < 0)
             continue;
         memset(m->passing[r], DV_POISON, (size_t)m->layouts[t].bytes);
-        place all = in_memory(m, t, m->passing[r]);
+        addresses all = in_memory(m, t, m->passing[r]);
         for (int64_t c = 0; c < m->plan->target.cores; c++) {
-            place part = in_home(m, home, c);
+            addresses part = in_home(m, home, c);
             if (part.any)
                 copy_box(&part, &all, &part);
         }
@@ -613,7 +614,7 @@ dv_status dv_sim_put(dv_sim *m, int32_t tensor, const void *host, dv_diag *diag)
 {
     const dv_tensor *t = &m->plan->ops->tensors[tensor];
     int size = dv_dtype_get(t->dtype)->size_bytes;
-    place to = in_memory(m, tensor, m->memory[tensor]);
+    addresses to = in_memory(m, tensor, m->memory[tensor]);
     for (int64_t k = 0; k < t->n_elems; k++) {
         const unsigned char *from = (const unsigned char *)host + k * size;
         if (!to_device(element_at(&to, k), from, size, to.l->elem_bytes))
@@ -626,7 +627,7 @@ void dv_sim_get(const dv_sim *m, int32_t tensor, void *host)
 {
     const dv_tensor *t = &m->plan->ops->tensors[tensor];
     int size = dv_dtype_get(t->dtype)->size_bytes;
-    place from = in_memory(m, tensor, m->memory[tensor]);
+    addresses from = in_memory(m, tensor, m->memory[tensor]);
     for (int64_t k = 0; k < t->n_elems; k++)
         from_device((unsigned char *)host + k * size, element_at(&from, k),
                     size, from.l->elem_bytes);
@@ -663,7 +664,7 @@ typedef struct visitor {
     const dv_access *a;
     const dv_flat *f;
     purpose why;
-    place p;
+    addresses p;
     unsigned char *image;
     int size;  // bytes of an element in host format
     int64_t n; // elements counted so far
@@ -675,7 +676,7 @@ typedef struct visitor {
     int32_t ring; // what it receives over the ring, see dv_ring_of
     // If that is a home, the core's own part of it, and how many elements were
     // found there.
-    place own;
+    addresses own;
     int64_t n_own;
     int n_vars; // number of variables that the access depends on
     // The variables of the access, by decreasing stride.

@@ -109,13 +109,13 @@ static dv_status sum_all(const dv_rank *r, uint64_t *sum, dv_diag *diag)
     return dv_mpi_sum(c, sum, diag);
 }
 
-typedef struct place {
+typedef struct temp_file {
     int failed;
     char path[1024];
-} place;
+} temp_file;
 
-static dv_status begin(dv_writer **w, place *at, header *h, const char *path,
-                       dv_diag *diag)
+static dv_status begin(dv_writer **w, temp_file *at, header *h,
+                       const char *path, dv_diag *diag)
 {
     DV_TRY(dv_writer_open(w, path, diag));
     h->self = dv_hash(DV_HASH, h, sizeof *h);
@@ -199,7 +199,7 @@ dv_status dv_checkpoint_save(dv_rank *r, const char *path, int32_t repeat,
     memcpy(h.magic, magic, sizeof h.magic);
     DV_TRY(sum_all(r, &h.elements, diag));
     dv_writer *w = NULL;
-    place at = {0};
+    temp_file at = {0};
     dv_diag *mine = dv_diag_create();
     dv_status st = c->rank == 0 ? begin(&w, &at, &h, path, mine) : DV_OK;
     st = dv_comm_conclude_with(c, st, mine, &at, sizeof at, diag);

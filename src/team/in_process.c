@@ -6,7 +6,7 @@
 
 enum { MAX_THREADS = 256 };
 
-typedef struct member {
+typedef struct rank_thread {
     const dv_plan *plan;
     const dv_rank_options *options;
     void *const *data; // the whole tensors, by number
@@ -18,9 +18,9 @@ typedef struct member {
     dv_status status;
     dv_diag *diag;
     pthread_t thread;
-} member;
+} rank_thread;
 
-static dv_status work(member *m)
+static dv_status work(rank_thread *m)
 {
     const dv_program *p = m->plan->ops;
     dv_rank *r = NULL;
@@ -51,18 +51,18 @@ static dv_status work(member *m)
     return st;
 }
 
-static void *run_member(void *user)
+static void *run_rank(void *user)
 {
-    member *m = user;
+    rank_thread *m = user;
     m->status = work(m);
     return NULL;
 }
 
 // Returns the status and message of the team. The ranks have agreed on one;
 // only a rank whose communication failed may have another, DV_E_SYSTEM.
-static dv_status verdict(const member *m, int64_t n, dv_diag *diag)
+static dv_status verdict(const rank_thread *m, int64_t n, dv_diag *diag)
 {
-    const member *bad = NULL;
+    const rank_thread *bad = NULL;
     for (int64_t i = 0; i < n; i++)
         if (m[i].status != DV_OK && (!bad || (bad->status == DV_E_SYSTEM &&
                                               m[i].status != DV_E_SYSTEM)))
@@ -74,11 +74,11 @@ static dv_status verdict(const member *m, int64_t n, dv_diag *diag)
                    e ? e->text : dv_status_name(bad->status));
 }
 
-static dv_status run_members(member *m, int64_t n, dv_diag *diag)
+static dv_status run_ranks(rank_thread *m, int64_t n, dv_diag *diag)
 {
     int64_t started = 0;
     for (; started < n; started++)
-        if (pthread_create(&m[started].thread, NULL, run_member, &m[started]))
+        if (pthread_create(&m[started].thread, NULL, run_rank, &m[started]))
             break;
     if (started < n)
         m[0].comm->ops->fail(m[0].comm);
@@ -91,7 +91,7 @@ static dv_status run_members(member *m, int64_t n, dv_diag *diag)
     return verdict(m, n, diag);
 }
 
-static void add_moved(dv_team_traffic *moved, const member *m, int64_t n,
+static void add_moved(dv_team_traffic *moved, const rank_thread *m, int64_t n,
                       const dv_local *team)
 {
     int32_t n_op_exchanges =
@@ -106,8 +106,8 @@ static void add_moved(dv_team_traffic *moved, const member *m, int64_t n,
     }
 }
 
-static int make_members(member *m, int64_t n, dv_exchange_traffic *carried,
-                        const member *like, dv_local *team)
+static int make_ranks(rank_thread *m, int64_t n, dv_exchange_traffic *carried,
+                      const rank_thread *like, dv_local *team)
 {
     int ok = 1;
     for (int64_t i = 0; i < n; i++) {
@@ -137,20 +137,20 @@ dv_status dv_team_run_as(const dv_plan *plan, const dv_rank_options *options,
     DV_TRY(dv_plan_check(plan, diag)); // an invalid plan is not run
     DV_TRY(dv_local_create(&team, n, diag));
     int by_exchange = moved && moved->op_exchanges;
-    member like = {.plan = plan,
-                   .options = options,
-                   .data = data,
-                   .moved = moved ? moved->ranks : NULL};
-    member *m = DV_NEW(&arena, member, n);
+    rank_thread like = {.plan = plan,
+                        .options = options,
+                        .data = data,
+                        .moved = moved ? moved->ranks : NULL};
+    rank_thread *m = DV_NEW(&arena, rank_thread, n);
     dv_exchange_traffic *carried =
         DV_NEW(&arena, dv_exchange_traffic,
                by_exchange ? n * plan->team.n_op_exchanges : 0);
     dv_status st = DV_OK;
     if (!m || !carried ||
-        !make_members(m, n, by_exchange ? carried : NULL, &like, team))
+        !make_ranks(m, n, by_exchange ? carried : NULL, &like, team))
         st = dv_nomem(diag);
     if (st == DV_OK)
-        st = run_members(m, n, diag);
+        st = run_ranks(m, n, diag);
     if (moved && m)
         add_moved(moved, m, n, team);
     for (int64_t i = 0; m && i < n; i++)

@@ -143,13 +143,13 @@ dv_status dv_rank_read_constant(dv_rank *r, int32_t tensor, dv_diag *diag)
 }
 
 // The temporary file that all ranks write into before the commit.
-typedef struct place {
+typedef struct temp_file {
     int64_t data_off;
     int direct; // 1 if the ranks cannot write into one file, as for a pipe
     char path[1024];
-} place;
+} temp_file;
 
-static dv_status begin(dv_writer **w, place *at, const dv_tensor *t,
+static dv_status begin(dv_writer **w, temp_file *at, const dv_tensor *t,
                        const char *path, dv_diag *diag)
 {
     dv_text head = {0};
@@ -196,7 +196,7 @@ dv_status dv_rank_write_npy(dv_rank *r, int32_t tensor, const char *path,
     dv_comm *c;
     const dv_tensor *t = &dv_rank_plan(r, &c)->ops->tensors[tensor];
     dv_writer *w = NULL;
-    place at = {0};
+    temp_file at = {0};
     dv_diag *mine = dv_diag_create();
     dv_status st = c->rank == 0 ? begin(&w, &at, t, path, mine) : DV_OK;
     st = dv_comm_conclude_with(c, st, mine, &at, sizeof at, diag);
