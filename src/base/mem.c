@@ -57,16 +57,23 @@ void *dv_alloc(size_t size_bytes)
                                     : malloc(size_bytes ? size_bytes : 1);
 }
 
-void *dv_alloc_buffer(size_t size_bytes)
+// Allocates a buffer that begins at a cache line, in whole huge pages if it has
+// more than `small` bytes.
+static void *alloc_aligned(size_t size_bytes, size_t small)
 {
-    enum { LINE = 64, SMALL = 64 << 10 };
+    enum { LINE = 64 };
     void *p = NULL;
     if (refused())
         return NULL;
-    if (size_bytes > SMALL)
+    if (size_bytes > small)
         return alloc_large((size_bytes + LARGE_PAGE - 1) / LARGE_PAGE *
                            LARGE_PAGE);
     return posix_memalign(&p, LINE, size_bytes + 1) ? NULL : p;
+}
+
+void *dv_alloc_buffer(size_t size_bytes)
+{
+    return alloc_aligned(size_bytes, 64 << 10);
 }
 
 // Allocates zeroed memory. calloc does not clear fresh pages, which are zero
@@ -112,7 +119,8 @@ void *dv_arena_buffer(dv_arena *a, size_t size_bytes)
     enum { HEAD = 64 }; // bytes of a chunk's head, so that data is aligned
     if (size_bytes > SIZE_MAX >> 1)
         return NULL;
-    dv_chunk *c = dv_alloc_buffer(HEAD + size_bytes);
+    // Arenas have many buffers, each of which may waste most of a huge page.
+    dv_chunk *c = alloc_aligned(HEAD + size_bytes, LARGE_PAGE);
     if (!c)
         return NULL;
     // The newest chunk stays first in the list, because it has room left.

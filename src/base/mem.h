@@ -35,8 +35,8 @@ typedef struct dv_arena {
 // Returns zeroed memory for n objects, aligned for any type; NULL if out of
 // memory or if n * size_bytes overflows.
 void *dv_arena_alloc(dv_arena *a, size_t n, size_t size_bytes);
-// Returns memory as dv_alloc_buffer does, not zeroed, which is freed with the
-// arena.
+// Returns memory that begins at a cache line, not zeroed, which is freed with
+// the arena. It is in huge pages only if it fills one.
 void *dv_arena_buffer(dv_arena *a, size_t size_bytes);
 char *dv_arena_copy(dv_arena *a, const char *text, size_t len);
 // Grows an array from `old_n` to `new_n` items by copying it; the old one stays
