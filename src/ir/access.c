@@ -107,6 +107,33 @@ int dv_access_equal(const dv_op *op, const dv_access *a, const dv_access *b)
     return 1;
 }
 
+int dv_index_digits(dv_digits *g, const dv_op *op, const dv_index *x)
+{
+    *g = (dv_digits){.base = x->base, .size = 1};
+    for (int v = 0; v < op->n_vars; v++) {
+        int i = g->n;
+        int64_t begin;
+        if (!dv_mul_i64(&begin, x->coef[v], op->vars[v].begin) ||
+            !dv_add_i64(&g->base, g->base, begin))
+            return 0;
+        if (x->coef[v] == 0 || dv_var_len(op, v) == 1)
+            continue;
+        for (; i > 0 && g->weight[i - 1] < x->coef[v]; i--) {
+            g->var[i] = g->var[i - 1];
+            g->weight[i] = g->weight[i - 1];
+        }
+        g->var[i] = v;
+        g->weight[i] = x->coef[v];
+        g->n++;
+    }
+    for (int i = g->n - 1; i >= 0; i--) {
+        if (g->weight[i] != g->size)
+            return 0;
+        g->size *= dv_var_len(op, g->var[i]);
+    }
+    return x->via < 0;
+}
+
 int dv_index_bounds(const dv_op *op, const dv_index *x, const dv_iter_space *s,
                     int64_t *lo, int64_t *hi)
 {

@@ -282,6 +282,15 @@ int dv_index_whole_var(const dv_op *op, const dv_index *x, int64_t extent);
 // Returns the same for an index that takes consecutive values between 0 and
 // extent - 1, and DV_CONSTANT for any constant among them.
 int dv_index_part_var(const dv_op *op, const dv_index *x, int64_t extent);
+// An index as a number whose digits are variables, the most significant first:
+// `base` plus the sum of weight[i] * (variable var[i] - its begin). It takes
+// `size` consecutive values, each for one combination of these variables.
+typedef struct dv_digits {
+    int n, var[DV_MAX_VARS];
+    int64_t weight[DV_MAX_VARS], base, size;
+} dv_digits;
+// Finds the digits of an index. Returns 0 if it is no such number.
+int dv_index_digits(dv_digits *out, const dv_op *op, const dv_index *x);
 // Returns the mask of variables that an access depends on, including those of
 // the reads that supply its indices.
 uint32_t dv_access_vars(const dv_op *op, const dv_access *a);

@@ -144,43 +144,6 @@ static int draft_was_split(const draft *d)
     return d->n_vars != d->op->n_vars;
 }
 
-// A dim of a copy's left side as a number whose digits are variables, the most
-// significant first: the sum of weight[i] * (variable var[i] - its begin).
-typedef struct digits {
-    int n, var[DV_MAX_VARS];
-    int64_t weight[DV_MAX_VARS];
-} digits;
-
-// Finds the digits of an index of a copy's left side. Returns 0 if it is no
-// such number.
-static int find_digits(digits *g, const dv_op *copy, const dv_index *x)
-{
-    int64_t base = x->base, weight = 1;
-    g->n = 0;
-    for (int v = 0; v < copy->n_vars; v++) {
-        int i = g->n;
-        int64_t begin;
-        if (!dv_mul_i64(&begin, x->coef[v], copy->vars[v].begin) ||
-            !dv_add_i64(&base, base, begin))
-            return 0;
-        if (x->coef[v] == 0 || dv_var_len(copy, v) == 1)
-            continue;
-        for (; i > 0 && g->weight[i - 1] < x->coef[v]; i--) {
-            g->var[i] = g->var[i - 1];
-            g->weight[i] = g->weight[i - 1];
-        }
-        g->var[i] = v;
-        g->weight[i] = x->coef[v];
-        g->n++;
-    }
-    for (int i = g->n - 1; i >= 0; i--) {
-        if (g->weight[i] != weight)
-            return 0;
-        weight *= dv_var_len(copy, g->var[i]);
-    }
-    return base == 0;
-}
-
 // Divides an index of the draft, which is not negative, by a weight: into the
 // quotient `high` and the remainder `low`. A variable whose values have a part
 // in both must be split first: *split is that variable, otherwise -1, and *size
@@ -221,13 +184,13 @@ static int divide(const draft *d, const affine *x, int64_t weight, affine *high,
 static int invert(draft *d, const dv_op *copy, const affine *index,
                   affine *value, int *again)
 {
-    digits g;
+    dv_digits g;
     *again = 0;
     for (int v = 0; v < copy->n_vars; v++)
         value[v] = (affine){.base = copy->vars[v].begin, .via = -1};
     for (int i = 0; i < copy->write.n_dims; i++) {
         affine rest = index[i], high, low;
-        if (!find_digits(&g, copy, &copy->write.index[i]))
+        if (!dv_index_digits(&g, copy, &copy->write.index[i]) || g.base)
             return 0;
         if (rest.via >= 0) {
             // An index that is read can only take the place of a variable.

@@ -8,20 +8,25 @@
 //   c[i + 8,j] <- b[i,j]                      y[i] = sum[j] c[i,j]
 //   y[i] = sum[j] c[i,j]
 //
-// A reduction whose result is only such a piece writes into the concatenation
-// itself. A concatenation whose pieces are all pieces of a later one, in the
-// same places, is a slice of that: dense blocks (DenseNet) concatenate what all
-// layers before have computed, and so need one tensor instead of one a layer.
-// Statements of the later one then run where those of the earlier one did.
+// A reduction whose result is such a piece writes into the concatenation
+// itself, and other ops that read the result read it there. A piece may have
+// other dims than its tensor: c[2*i+k,j] <- a[i,k,j], as what a transposed
+// convolution computes. A concatenation whose pieces are all pieces of a later
+// one, in the same places, is a slice of that: dense blocks (DenseNet)
+// concatenate what all layers before have computed, and so need one tensor
+// instead of one a layer. Statements of the later one then run where those of
+// the earlier one did.
 #include "base/math.h"
 #include "plan/source.h"
 #include <stdlib.h>
 
-// The copy of a tensor, by op number `op`, to a concatenation. The copy begins
-// at index at[d] of dim d.
+// The copy of a tensor, by op number `op`, to a box of a concatenation. The box
+// begins at index at[d] of dim d and has size[d] elements along it.
 typedef struct piece {
     int32_t op, tensor;
-    int64_t at[DV_MAX_DIMS];
+    // 1 if dim d of the box is dim d of the tensor, for all dims.
+    int is_box_of_tensor;
+    int64_t at[DV_MAX_DIMS], size[DV_MAX_DIMS];
 } piece;
 
 // What the pass knows of a tensor: its concatenation if it is one.
@@ -58,34 +63,63 @@ static int same_dtype(const dv_program *p, int32_t a, int32_t b)
     return p->tensors[a].dtype == p->tensors[b].dtype;
 }
 
+// Returns whether the op's only read is of all elements of a tensor: each of
+// its dims is indexed by a variable of its own.
+static int reads_whole(const dv_program *p, const dv_op *o)
+{
+    const dv_access *r = &o->reads[0];
+    uint32_t seen = 0;
+    for (int d = 0; d < r->n_dims; d++) {
+        int v =
+            dv_index_whole_var(o, &r->index[d], p->tensors[r->tensor].shape[d]);
+        if (v == DV_NO_VAR ||
+            (v >= 0 && (r->index[d].coef[v] != 1 || seen >> v & 1)))
+            return 0;
+        seen |= v >= 0 ? 1U << v : 0;
+    }
+    return 1;
+}
+
 // Recognises the copy of a whole tensor to a box of another one.
 static int find_piece(const dv_program *p, int32_t op, piece *to)
 {
     const dv_op *o = &p->ops[op];
     const dv_access *w = &o->write, *r = &o->reads[0];
+    int64_t n = 1;
+    uint32_t seen = 0;
     if (!o->update || o->is_extern || o->body->kind != DV_EXPR_READ ||
-        o->n_reads != 1 || r->has_border || r->n_dims != w->n_dims ||
-        r->tensor == w->tensor || !same_dtype(p, r->tensor, w->tensor) ||
-        dv_access_is_indirect(r) || dv_access_is_indirect(w))
+        o->n_reads != 1 || r->has_border || r->tensor == w->tensor ||
+        !same_dtype(p, r->tensor, w->tensor) || dv_access_is_indirect(r) ||
+        dv_access_is_indirect(w) || !reads_whole(p, o))
         return 0;
-    *to = (piece){.op = op, .tensor = r->tensor};
-    for (int d = 0; d < r->n_dims; d++) {
-        const dv_index *x = &r->index[d], *y = &w->index[d];
-        int v = dv_index_whole_var(o, x, p->tensors[r->tensor].shape[d]);
-        if (v == DV_NO_VAR || dv_index_var(o, y) != v ||
-            (v >= 0 && (x->coef[v] != 1 || y->coef[v] != 1)) ||
-            !dv_sub_i64(&to->at[d], y->base, x->base))
+    *to = (piece){.op = op,
+                  .tensor = r->tensor,
+                  .is_box_of_tensor = r->n_dims == w->n_dims};
+    for (int d = 0; d < w->n_dims; d++) {
+        dv_digits g;
+        if (!dv_index_digits(&g, o, &w->index[d]))
             return 0;
+        to->at[d] = g.base;
+        to->size[d] = g.size;
+        n *= g.size;
+        for (int i = 0; i < g.n; i++) {
+            if (seen >> g.var[i] & 1)
+                return 0;
+            seen |= 1U << g.var[i];
+        }
+        to->is_box_of_tensor = to->is_box_of_tensor && g.n <= 1 &&
+                               (g.n == 0 || r->index[d].coef[g.var[0]] == 1) &&
+                               g.size == p->tensors[r->tensor].shape[d];
     }
-    return 1;
+    return n == p->tensors[r->tensor].n_elems;
 }
 
 static int overlap(const dv_program *p, const piece *a, const piece *b)
 {
-    const dv_tensor *s = &p->tensors[a->tensor], *t = &p->tensors[b->tensor];
-    for (int d = 0; d < s->n_dims; d++)
-        if (a->at[d] >= b->at[d] + t->shape[d] ||
-            b->at[d] >= a->at[d] + s->shape[d])
+    int32_t in = p->ops[a->op].write.tensor;
+    for (int d = 0; d < p->tensors[in].n_dims; d++)
+        if (a->at[d] >= b->at[d] + b->size[d] ||
+            b->at[d] >= a->at[d] + a->size[d])
             return 0;
     return 1;
 }
@@ -220,7 +254,8 @@ static int is_slice(const joiner *j, int32_t t, int32_t in, int64_t *at)
     for (int32_t i = 0; i < j->of[t].n; i++) {
         const piece *y = piece_of(j, in, x[i].tensor);
         const joined *of = &j->of[x[i].tensor];
-        if (!y || (of->n_writers && of->last > x[i].op))
+        if (!y || !x[i].is_box_of_tensor || !y->is_box_of_tensor ||
+            (of->n_writers && of->last > x[i].op))
             return 0;
         for (int d = 0; d < j->p->tensors[t].n_dims; d++) {
             int64_t off = y->at[d] - x[i].at[d];
@@ -232,15 +267,40 @@ static int is_slice(const joiner *j, int32_t t, int32_t in, int64_t *at)
     return 1;
 }
 
-// Returns whether all readers of tensor t can read a slice of `in` instead.
-static int may_read(const joiner *j, int32_t t, int32_t in)
+// Returns whether all readers of tensor t, except op number `copy` (-1: none),
+// can read a slice of `in` instead.
+static int may_read(const joiner *j, int32_t t, int32_t in, int32_t copy)
 {
     for (int32_t i = j->first[t]; i < j->first[t + 1]; i++) {
         const dv_op *o = &j->p->ops[j->readers[i]];
-        if (o->is_extern || dv_op_reads(o, in) || dv_op_gathers(o))
+        if (j->readers[i] == copy || j->gone[j->readers[i]])
+            continue;
+        if (o->is_extern || o->write.tensor == in || dv_op_reads(o, in) ||
+            dv_op_gathers(o))
             return 0;
         for (int r = 0; r < o->n_reads; r++)
             if (o->reads[r].tensor == t && o->reads[r].has_border)
+                return 0;
+    }
+    return 1;
+}
+
+// Makes all ops that read tensor t read the slice of `in` that begins at `at`.
+// Returns 0 when out of memory.
+static int read_slice(joiner *j, int32_t t, int32_t in, const int64_t *at)
+{
+    for (int32_t i = j->first[t]; i < j->first[t + 1]; i++) {
+        dv_op *o = &j->p->ops[j->readers[i]];
+        if (j->gone[j->readers[i]])
+            continue;
+        dv_access *reads =
+            dv_arena_grow(&j->p->arena, o->reads, (size_t)o->n_reads,
+                          (size_t)o->n_reads, sizeof *reads);
+        if (!reads)
+            return 0;
+        o->reads = reads;
+        for (int r = 0; r < o->n_reads; r++)
+            if (reads[r].tensor == t && !shift(j, &reads[r], in, at))
                 return 0;
     }
     return 1;
@@ -261,19 +321,7 @@ static int make_slice(joiner *j, int32_t t, int32_t in, const int64_t *at)
     }
     j->of[t].fill = -1;
     name_slice(j, t);
-    for (int32_t i = j->first[t]; i < j->first[t + 1]; i++) {
-        dv_op *o = &j->p->ops[j->readers[i]];
-        dv_access *reads =
-            dv_arena_grow(&j->p->arena, o->reads, (size_t)o->n_reads,
-                          (size_t)o->n_reads, sizeof *reads);
-        if (!reads)
-            return 0;
-        o->reads = reads;
-        for (int r = 0; r < o->n_reads; r++)
-            if (reads[r].tensor == t && !shift(j, &reads[r], in, at))
-                return 0;
-    }
-    return 1;
+    return read_slice(j, t, in, at);
 }
 
 // Finds the concatenation of which t, another one, is a slice, and makes it so.
@@ -285,7 +333,8 @@ static int find_slice(joiner *j, int32_t t)
     for (int32_t i = j->first[x + 1] - 1; i >= j->first[x]; i--) {
         int32_t op = j->readers[i], in = j->p->ops[op].write.tensor;
         if (!j->gone[op] && j->of[in].fill > j->of[t].fill && in != t &&
-            piece_of(j, in, x) && is_slice(j, t, in, at) && may_read(j, t, in))
+            piece_of(j, in, x) && is_slice(j, t, in, at) &&
+            may_read(j, t, in, -1))
             return make_slice(j, t, in, at);
     }
     return 1;
@@ -300,14 +349,46 @@ static int is_only_reader(const joiner *j, int32_t t, int32_t op)
     return 1;
 }
 
-// Makes the op that computes a piece of tensor `in` write there, if it is a
-// reduction and nothing else reads its result. Returns 0 when out of memory.
+// Makes op o, which writes the tensor that `copy` reads, write where the copy
+// would put its elements. Returns 0 when out of memory.
+static int write_through(const joiner *j, dv_op *o, const dv_op *copy)
+{
+    const dv_access *from = &copy->reads[0], *to = &copy->write;
+    dv_index *index = DV_NEW(&j->p->arena, dv_index, to->n_dims);
+    for (int d = 0; index && d < to->n_dims; d++) {
+        int64_t *coef = DV_NEW(&j->p->arena, int64_t, o->n_vars);
+        if (!coef)
+            return 0;
+        index[d] =
+            (dv_index){.base = to->index[d].base, .coef = coef, .via = -1};
+        for (int e = 0; e < from->n_dims; e++) {
+            // The index of the tensor's dim e is this variable of the copy,
+            // less where it begins.
+            int v = dv_index_var(copy, &from->index[e]);
+            int64_t by = v < 0 ? 0 : to->index[d].coef[v];
+            const dv_index *x = &o->write.index[e];
+            index[d].base += by * (x->base - from->index[e].base);
+            for (int w = 0; w < o->n_vars; w++)
+                coef[w] += by * x->coef[w];
+        }
+    }
+    o->write.index = index;
+    o->write.n_dims = to->n_dims;
+    o->write.tensor = to->tensor;
+    o->update = 1;
+    return index != NULL;
+}
+
+// Makes the op that computes a piece of tensor `in` write there if it is a
+// reduction and what else reads its result can read it there. Returns 0 when
+// out of memory.
 static int write_there(joiner *j, int32_t in, const piece *x)
 {
     const dv_tensor *t = &j->p->tensors[x->tensor];
     const joined *of = &j->of[x->tensor];
     if (t->is_input || t->is_output || of->n_writers != 1 ||
-        !is_only_reader(j, x->tensor, x->op))
+        !(is_only_reader(j, x->tensor, x->op) ||
+          (x->is_box_of_tensor && may_read(j, x->tensor, in, x->op))))
         return 1;
     dv_op *o = &j->p->ops[of->writer];
     if (o->update || o->is_extern || !dv_op_reduce(o) ||
@@ -316,10 +397,11 @@ static int write_there(joiner *j, int32_t in, const piece *x)
         return 1;
     int64_t *fill = &j->key[j->of[in].fill];
     *fill = dv_min_i64(*fill, j->key[of->writer] - 1);
-    remove_op(j, x->op);
-    o->update = 1;
     name_slice(j, x->tensor);
-    return shift(j, &o->write, in, x->at);
+    if (!write_through(j, o, &j->p->ops[x->op]))
+        return 0;
+    remove_op(j, x->op);
+    return read_slice(j, x->tensor, in, x->at);
 }
 
 static int by_key(const void *x, const void *y)

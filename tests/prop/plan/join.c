@@ -8,27 +8,39 @@
 enum { CASES = 60, MOST = 64, MOST_ROWS = 60 };
 
 // The program so far: rows[t] is the number of rows of tensor t, each of which
-// has four columns.
+// has four columns. If halved[t] is 1, the rows are those of two matrices.
 typedef struct writer {
     rng r;
     dv_text out;
-    int n, rows[MOST];
+    int n, rows[MOST], halved[MOST];
     // Pieces of the last concatenation, which the next one may continue.
     int last[MOST], n_last;
 } writer;
 
+// Returns the number of a tensor that is one matrix, as t0 is.
 static int any(writer *w)
 {
-    return (int)rng_below(&w->r, w->n);
+    int t = (int)rng_below(&w->r, w->n);
+    while (w->halved[t])
+        t--;
+    return t;
 }
 
 // A product, a sum, a maximum with a border, a function or an update of t.
 static void compute(writer *w)
 {
     int from = any(w), rows = 1 + (int)rng_below(&w->r, 8), to = w->n++;
-    int which = (int)rng_below(&w->r, 5);
-    w->rows[to] = which == 0 ? rows : w->rows[from];
-    if (which == 0)
+    int which = (int)rng_below(&w->r, 6);
+    w->rows[to] = which == 0   ? rows
+                  : which == 5 ? 2 * (1 + rows / 2)
+                               : w->rows[from];
+    w->halved[to] = which == 5;
+    if (which == 5)
+        dv_put(&w->out,
+               "t%d[h,i,j] = sum[k] t%d[k,j] * g[k,i + h]  for h in 0..2, i in "
+               "0..%d, k in 0..%d\n",
+               to, from, w->rows[to] / 2, w->rows[from]);
+    else if (which == 0)
         dv_put(&w->out,
                "t%d[i,j] = sum[k] t%d[k,j] * g[k,i]  for i in 0..%d, k in "
                "0..%d\n",
@@ -47,6 +59,25 @@ static void compute(writer *w)
         dv_put(&w->out, "t%d[i,j] <- 2.0  for i in 0..1\n", to);
 }
 
+// Copies tensor `from` to the rows of tensor `to` from `at` on: its two
+// matrices one after the other, or their rows in turns.
+static void copy(writer *w, int to, int at, int from)
+{
+    int half = w->rows[from] / 2;
+    if (!w->halved[from])
+        dv_put(&w->out, "t%d[i + %d,j] <- t%d[i,j]  for i in 0..%d\n", to, at,
+               from, w->rows[from]);
+    else if (rng_percent(&w->r, 50))
+        dv_put(
+            &w->out,
+            "t%d[%d*h + i + %d,j] <- t%d[h,i,j]  for h in 0..2, i in 0..%d\n",
+            to, half, at, from, half);
+    else
+        dv_put(&w->out,
+               "t%d[2*i + h + %d,j] <- t%d[h,i,j]  for h in 0..2, i in 0..%d\n",
+               to, at, from, half);
+}
+
 // Joins tensors, some of them those of the last concatenation.
 static void join(writer *w)
 {
@@ -63,8 +94,7 @@ static void join(writer *w)
     w->rows[to] = at;
     at = 0;
     for (int i = 0; i < w->n_last; at += w->rows[w->last[i++]])
-        dv_put(&w->out, "t%d[i + %d,j] <- t%d[i,j]  for i in 0..%d\n", to, at,
-               w->last[i], w->rows[w->last[i]]);
+        copy(w, to, at, w->last[i]);
 }
 
 static char *make_text(uint64_t seed)
