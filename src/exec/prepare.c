@@ -452,19 +452,16 @@ static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
             by_rows &= dv_op_scheduled(x->plan, op)->kind >= DV_KERNEL_ROWS;
     if (run->grid || run->parts || run->snapshots || !by_rows)
         return DV_OK;
-    dv_op_schedule *loops = NULL;
-    if (x->choosing && x->plan->team_ops) {
-        int32_t n = g->end_op - g->first_op;
-        loops = DV_NEW(&x->arena, dv_op_schedule, n);
-        for (int32_t i = 0; i < n && loops; i++)
-            dv_vec_op_describe(x->prepared[g->first_op + i].vec, &loops[i]);
-        if (!loops)
-            return dv_nomem(diag);
-    }
+    int32_t n = g->end_op - g->first_op;
+    dv_vec_op **alone = DV_NEW(&x->arena, dv_vec_op *, n);
+    if (!alone)
+        return dv_nomem(diag);
+    for (int32_t i = 0; i < n; i++)
+        alone[i] = x->prepared[g->first_op + i].vec;
     dv_rows_spec spec = {
         .plan = x->plan,
         .group = g,
-        .loops = loops,
+        .alone = alone,
         .as = x->choosing ? NULL : &x->plan->schedule.ops[g->first_op],
         .strides = x->strides,
         .l1_bytes = x->set.l1_bytes,

@@ -170,14 +170,33 @@ static int is_map(const dv_op *o)
            dv_access_vars(o, &o->write) == dv_all_vars(o);
 }
 
-// Returns 1 if op w can be inlined without changing bits. A product cannot:
+// Returns 1 if each variable of the op is alone in an index of a read. Then the
+// value depends on the same variables as the element that is written, wherever
+// it is read. What a kernel computes once for a row, multiplies by a reciprocal
+// or fuses with an addition depends on that.
+static int varies_alike(const dv_op *o)
+{
+    uint32_t found = 0;
+    for (int r = 0; r < o->n_reads; r++)
+        for (int d = 0; d < o->reads[r].n_dims; d++) {
+            uint32_t vars = 0;
+            for (int v = 0; v < o->n_vars; v++)
+                vars |= (uint32_t)(o->reads[r].index[d].coef[v] != 0) << v;
+            found |= vars & (vars - 1) ? 0 : vars;
+        }
+    return found == dv_all_vars(o);
+}
+
+// Returns 1 if op w can be inlined without changing bits, unless a reduction
+// that reads it gets another order of additions (adds_alike). A product cannot:
 // storing rounds it, but inlined it may become part of a fused multiply-add.
 static int may_inline(const inliner *f, int32_t w)
 {
     const dv_op *o = &f->ops[w];
     return !dv_expr_applies(o->body, DV_FN_MUL) &&
            cost_of(o->body) <= MAX_INLINED && o->n_reads <= MAX_INLINED + 1 &&
-           is_map(o) && is_stored_whole(f, o) && is_own(f, w);
+           is_map(o) && varies_alike(o) && is_stored_whole(f, o) &&
+           is_own(f, w);
 }
 
 // Composes two accesses: op o reads through `from` what op w wrote, and op w
@@ -543,6 +562,28 @@ static int set_operands(maker *m, statement *s, const dv_vec_op_kernel *look,
     return 1;
 }
 
+// Returns 1 if temporaries were inlined in the statement's op.
+static int is_rewritten(const maker *m, const statement *s)
+{
+    const dv_op *ops = m->spec->plan->ops->ops;
+    return s->op->body != ops[m->spec->group->first_op + s->number].body;
+}
+
+// Returns 1 if the kernel k of an op with inlined temporaries adds in the same
+// order as the kernel `alone` that the op has without them. The strides of the
+// operands are other ones, and so may be the loops that suit them; with more
+// operations the loop may be unrolled less often.
+static int adds_alike(const maker *m, const dv_vec_op_kernel *k,
+                      const dv_vec_op *alone)
+{
+    dv_vec_op_kernel other;
+    dv_vec_op_get_kernel(alone, &other);
+    if (k->reduce == DV_VEC_EACH || k->reduce != other.reduce)
+        return k->reduce == other.reduce;
+    return k->inner == other.inner &&
+           dv_vec_adds_alike(m->jit, k->shape, other.shape);
+}
+
 // Prepares an op as a statement that runs row by row. *ok is 0 if the op has
 // more than one loop within a row or no kernel.
 static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
@@ -560,11 +601,17 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
                         .write = &k.write,
                         .whole = 1};
     dv_op_schedule as = {.inner = -1, .outer = -1};
-    const dv_op_schedule *given = m->spec->as ? m->spec->as : m->spec->loops;
-    if (given) {
-        as.inner = given[s->number].inner;
-        as.outer = given[s->number].outer;
-        as.window = given[s->number].window;
+    const dv_vec_op *alone = m->spec->alone[s->number];
+    dv_op_schedule given = {0};
+    int chosen = !m->spec->as && is_rewritten(m, s);
+    if (m->spec->as)
+        given = m->spec->as[s->number];
+    else
+        dv_vec_op_describe(alone, &given);
+    if (!chosen) {
+        as.inner = given.inner;
+        as.outer = given.outer;
+        as.window = given.window;
         spec.as = &as;
     }
     if (o->n_reads >= FEW_OPERANDS)
@@ -574,6 +621,8 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
         return DV_OK;
     dv_vec_op_get_kernel(v, &look);
     dv_vec_op_describe(v, &s->loops);
+    if (chosen && !adds_alike(m, &look, alone))
+        return DV_OK;
     int once = look.inner == s->row;
     // If `once` is set, the kernel's loop runs over rows, so each row has one
     // element.

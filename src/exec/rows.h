@@ -28,9 +28,9 @@ typedef struct dv_rows_spec {
     // The plan's schedules of the group's ops, which are obeyed; NULL: the rows
     // are chosen here.
     const dv_op_schedule *as;
-    // If the rows are chosen here: the loops that each op of the group has when
-    // it runs alone, which rows keep; NULL: the loops are chosen, too.
-    const dv_op_schedule *loops;
+    // If the rows are chosen here: the kernels that the ops of the group have
+    // when they run one by one. Rows add in the same order.
+    dv_vec_op *const *alone;
     int64_t *const *strides;
     int64_t l1_bytes, l2_bytes; // cache sizes of a core; 0: unknown
 } dv_rows_spec;

@@ -328,6 +328,10 @@ extern const dv_vec_isa dv_x64_vec_isa_32, dv_x64_vec_isa_64;
 // implements them.
 
 int dv_vec_fusable_on(const dv_vec_isa *isa, const dv_vec_shape *shape);
+// Returns the number of accumulators of a reduction along rows in a kernel of
+// the first statement alone, on which the order of additions depends; 0 if
+// memory ran out.
+int dv_vec_accumulators_on(const dv_vec_isa *isa, const dv_vec_shape *shape);
 dv_status dv_vec_check(const struct dv_isa *isa, const dv_vec_shape *s,
                        dv_diag *diag);
 // Returns whether a node of a kernel that computes in floats is in integer

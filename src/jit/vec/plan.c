@@ -498,26 +498,40 @@ static int pick_together(planner *q, int regs)
     return regs - n * width - (n == 1 ? SPARE : 0);
 }
 
-static void lay_out(planner *q)
+// Chooses the number of copies of the loop body and of accumulators. Sets
+// *n_ops to the number of operations of the body, and returns the largest
+// number of its values that are live at the same time.
+static int choose_copies(planner *q, int *n_ops)
 {
     dv_vec_alloc *a = &q->a;
     size_t n = (size_t)a->n_vals;
     int32_t *ends = DV_NEW(a->arena, int32_t, n);
-    int32_t *uses = DV_NEW(a->arena, int32_t, n);
     a->live = DV_NEW(a->arena, uint8_t, n);
     a->outside = DV_NEW(a->arena, uint8_t, n);
-    if (!ends || !uses || !a->live || !a->outside) {
+    *n_ops = 0;
+    if (!ends || !a->live || !a->outside) {
         q->p->failed = 1;
-        return;
+        return 0;
     }
     find_live(q);
-    int n_ops, accs = 0;
-    int width = body_width(q, ends, &n_ops);
+    int width = body_width(q, ends, n_ops);
     // With several statements the unroll factor is the same as for a kernel of
     // each statement alone, so that sums have the same order.
-    a->unroll = pick_unroll(a->isa, a->n_statements > 1 ? 1 : n_ops);
+    a->unroll = pick_unroll(a->isa, a->n_statements > 1 ? 1 : *n_ops);
     a->n_accs = pick_accs(a);
-    dv_vec_alloc_init(a);
+    return width;
+}
+
+static void lay_out(planner *q)
+{
+    dv_vec_alloc *a = &q->a;
+    size_t n = (size_t)a->n_vals;
+    int32_t *uses = DV_NEW(a->arena, int32_t, n);
+    q->p->failed |= !uses;
+    int n_ops, accs = 0;
+    int width = choose_copies(q, &n_ops);
+    if (!q->p->failed)
+        dv_vec_alloc_init(a);
     if (q->p->failed)
         return;
     for (int k = 0; k < a->n_statements; k++) {
@@ -551,29 +565,51 @@ static void lay_out(planner *q)
     emit(q, DV_V_SLOW_END, 0, 0, 0, a->unroll * q->lanes);
 }
 
+// Translates the statements into values.
+static void begin(planner *q, dv_vec_plan *p, const dv_vec_shape *shape,
+                  const dv_vec_isa *isa, dv_arena *arena)
+{
+    *p = (dv_vec_plan){.shape = shape, .is64 = shape->compute == DV_F64};
+    *q = (planner){.p = p};
+    memset(q->reduced, -1, sizeof q->reduced);
+    q->lanes = isa->vector_bytes / (p->is64 ? 8 : 4);
+    q->a = (dv_vec_alloc){.plan = p, .isa = isa, .arena = arena};
+    for (const dv_vec_shape *s = shape; s; s = s->beside)
+        q->a.statement[q->a.n_statements++] = s;
+    q->b = (dv_vec_build){
+        .shape = shape, .arena = arena, .has_guard = isa->checks};
+    dv_vec_build_all(&q->b);
+    take_operands(p, arena);
+    p->failed |= q->b.failed;
+    q->a.vals = q->b.vals;
+    q->a.from = q->b.from;
+    q->a.n_vals = q->b.n;
+    q->main = q->b.guard_limit > 0 ? DV_SECTION_FAST : DV_SECTION_BODY;
+}
+
 void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
                       const dv_vec_isa *isa, dv_arena *arena)
 {
-    *p = (dv_vec_plan){.shape = shape, .is64 = shape->compute == DV_F64};
-    planner q = {.p = p};
-    memset(q.reduced, -1, sizeof q.reduced);
-    q.lanes = isa->vector_bytes / (p->is64 ? 8 : 4);
-    q.a = (dv_vec_alloc){.plan = p, .isa = isa, .arena = arena};
-    for (const dv_vec_shape *s = shape; s; s = s->beside)
-        q.a.statement[q.a.n_statements++] = s;
-    q.b = (dv_vec_build){
-        .shape = shape, .arena = arena, .has_guard = isa->checks};
-    dv_vec_build_all(&q.b);
-    take_operands(p, arena);
-    if (q.b.failed || p->failed) {
-        p->failed = 1;
+    planner q;
+    begin(&q, p, shape, isa, arena);
+    if (p->failed)
         return;
-    }
-    q.a.vals = q.b.vals;
-    q.a.from = q.b.from;
-    q.a.n_vals = q.b.n;
-    q.main = q.b.guard_limit > 0 ? DV_SECTION_FAST : DV_SECTION_BODY;
     if (q.main == DV_SECTION_FAST)
         q.a.guard_limit = dv_vec_lane(&q.b, q.b.guard_limit);
     lay_out(&q);
+}
+
+int dv_vec_accumulators_on(const dv_vec_isa *isa, const dv_vec_shape *shape)
+{
+    planner q;
+    dv_vec_plan p;
+    dv_arena scratch = {0};
+    dv_vec_shape alone = *shape;
+    int n_ops;
+    alone.beside = NULL;
+    begin(&q, &p, &alone, isa, &scratch);
+    if (!p.failed)
+        choose_copies(&q, &n_ops);
+    dv_arena_free(&scratch);
+    return p.failed ? 0 : q.a.n_accs;
 }

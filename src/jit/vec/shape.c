@@ -229,9 +229,8 @@ dv_status dv_vec_check(const dv_isa *isa, const dv_vec_shape *s, dv_diag *diag)
     return DV_OK;
 }
 
-// A statement of at most FEW_NODES nodes (operands, constants and functions) is
-// unrolled as often alone as together with others, so that its sums have the
-// same order.
+// Statements of at most FEW_NODES nodes (operands, constants and functions) are
+// short.
 enum { FEW_NODES = 16, MOST_POINTERS = 13, STEADY = 3 };
 
 int dv_vec_fusable(const dv_jit *jit, const dv_vec_shape *shape)
@@ -254,10 +253,22 @@ int dv_vec_fusable_on(const dv_vec_isa *isa, const dv_vec_shape *shape)
             if (s->nodes[i].kind == DV_VEC_APPLY &&
                 dv_vec_is_long((dv_fn)s->nodes[i].fn))
                 return 0;
+        // Alone it must be unrolled as often as together with others, so that
+        // its sums have the same order.
+        if (s->reduce == DV_VEC_INNER && dv_vec_accumulators_on(isa, s) != accs)
+            return 0;
         pointers += s->n_operands;
         regs -= s->reduce == DV_VEC_INNER ? accs : 0;
     }
     return n > 1 && regs >= 0 && pointers <= MOST_POINTERS;
+}
+
+int dv_vec_adds_alike(const dv_jit *jit, const dv_vec_shape *a,
+                      const dv_vec_shape *b)
+{
+    const dv_vec_isa *isa = dv_backend_vec(dv_jit_isa(jit));
+    int n = dv_vec_accumulators_on(isa, a);
+    return n && n == dv_vec_accumulators_on(isa, b);
 }
 
 enum { HEAD_WORDS = 2, OPERAND_WORDS = 4, NODE_WORDS = 2 };
