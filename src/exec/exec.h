@@ -20,26 +20,29 @@
 //   prepare.c       prepares runs on threads: kernels
 //   once.c          computes what depends on constants only, once
 //   skip.c          finds what masks make superfluous, and leaves it out
-//   tile_loops.[ch] the loops of a product's tile, to and from the plan
 //   threads.c       runs the groups of a plan on threads
 //   local.c         finds temporaries that live within one tile
 //   state.h         private to these files and nest.c: an exec and its threads
 //   pin.[ch]        binds threads to cores
 //   nest.[ch]       runs nests: the public calls dv_contract_*
-//   product.[ch]    runs sums of products, each tile as a contraction
-//   epilogue.[ch]   runs the part of an op that follows its finished reduction
-//   operand_copy.[ch]
-//                   copies operands of products into the type of the kernel
-//   stage.[ch]      copies operands with a border to buffers
-//   edges.[ch]      cuts boxes where such operands leave their tensors instead
-//   vec_op.[ch]     runs an op as calls of vector kernels
-//   vec_range.[ch]  decides whether integers can be computed in 32 bits
-//   rows.[ch]       runs the ops of a group together, row by row
 //   constants.[ch]  opens the files of constants, which execs share
 //   fill.c          generates input data from a seed
 //   verify.c        compares results with the oracle, all or samples of them
 //   rate.c          measures the peak rates of the machine
 //   record.[ch]     records what a run calls, for objects
+//
+// What computes one op, or the ops of a group row by row, is in op/:
+//
+//   product.[ch]    runs sums of products, each tile as a contraction
+//   tile_loops.[ch] the loops of a product's tile, to and from the plan
+//   operand_copy.[ch]
+//                   copies operands of products into the type of the kernel
+//   epilogue.[ch]   runs the part of an op that follows its finished reduction
+//   vec_op.[ch]     runs an op as calls of vector kernels
+//   vec_range.[ch]  decides whether integers can be computed in 32 bits
+//   stage.[ch]      copies operands with a border to buffers
+//   edges.[ch]      cuts boxes where such operands leave their tensors instead
+//   rows.[ch]       runs the ops of a group together, row by row
 //
 // Other folders may also include: constants.h, nest.h, record.h
 #ifndef DV_EXEC_H

@@ -6,7 +6,7 @@
 #include "grid/grid.h"
 #include "nest/sums.h"
 #include "exec/state.h"
-#include "exec/vec_range.h"
+#include "exec/op/vec_range.h"
 #include "jit/backend.h"
 #include "target/host.h"
 #include <inttypes.h>

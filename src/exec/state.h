@@ -8,9 +8,9 @@
 #include "plan/tiles.h"
 #include "exec/constants.h"
 #include "exec/pin.h"
-#include "exec/product.h"
-#include "exec/rows.h"
-#include "exec/stage.h"
+#include "exec/op/product.h"
+#include "exec/op/rows.h"
+#include "exec/op/stage.h"
 #include "lang/ast.h"
 #include "sim/sim.h"
 #include <pthread.h>

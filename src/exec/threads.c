@@ -26,7 +26,7 @@
 #include "base/fork.h"
 #include "base/math.h"
 #include "exec/state.h"
-#include "exec/vec_range.h"
+#include "exec/op/vec_range.h"
 #include <sched.h>
 #include <string.h>
 #ifdef _OPENMP

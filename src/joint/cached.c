@@ -350,7 +350,7 @@ double dv_cache_price(const dv_cache_chain *c, int64_t len)
     double passing = w->passing_bytes * (double)len + w->streamed_bytes;
     // What every tile reads stays in the core's cache if it fits there too.
     double loads = room + passing <= dv_cache_near(c->plan) ? once : tiles;
-    // Ops that are no products run row by row, where they can (exec/rows.h).
+    // Ops that are no products run row by row, where they can (exec/op/rows.h).
     double own = w->own_bytes * rate_of(c->plan, w->n_products ? room : 0);
     double ns = values * (w->point_ns + own) +
                 tiles * (w->tile_ns + (double)(c->end - c->first) * CALL_NS) +

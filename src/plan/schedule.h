@@ -145,10 +145,10 @@ typedef struct dv_op_schedule {
     int32_t window;
     int transpose; // 1 if reads are transposed block by block
     // 1 if operands of a window are copied so that rows of the result are one
-    // loop, which covers whole images (exec/stage.h).
+    // loop, which covers whole images (exec/op/stage.h).
     int images;
     // 1 if boxes are cut where reads with a border leave their tensors, so that
-    // operands need no copies (exec/edges.h).
+    // operands need no copies (exec/op/edges.h).
     int edges;
     // For matrix products (kind DV_KERNEL_PRODUCT): the order of additions,
     // where the epilogue runs, and which of the two factors are copied first.

@@ -20,7 +20,7 @@
 // when the plan is made, and the caller of a run provides the memory for packed
 // operands: a run allocates nothing, takes no lock and looks up nothing, and
 // several threads can run one plan at the same time. For several threads, a
-// program divides C into tiles, each with a plan of its own (exec/product.c);
+// program divides C into tiles, each with a plan of its own (exec/op/product.c);
 // plans with the same k_block sum every element in the same order, whatever
 // tile it is in.
 //

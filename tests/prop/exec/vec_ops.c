@@ -5,7 +5,7 @@
 #include "harness/unit.h"
 #include "jit/backend.h"
 #include "exec/exec.h"
-#include "exec/vec_op.h"
+#include "exec/op/vec_op.h"
 #include <inttypes.h>
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "exec/operand_copy.h"
+#include "exec/op/operand_copy.h"
 #include "base/dtype.h"
 #include "jit/backend.h"
 #include <stdlib.h>

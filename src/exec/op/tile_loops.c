@@ -1,6 +1,6 @@
 // Turns the nest of a contraction into the plan's loops of a tile, and loops of
 // the plan into a nest; tile_loops.h has the overview.
-#include "exec/tile_loops.h"
+#include "exec/op/tile_loops.h"
 #include "base/math.h"
 
 dv_status dv_tile_loops_describe(dv_tile_schedule *out, const dv_contraction *c,

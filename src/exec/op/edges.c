@@ -1,6 +1,6 @@
 // Where reads with a border cross the edges of their tensors; edges.h has the
 // overview.
-#include "exec/edges.h"
+#include "exec/op/edges.h"
 #include "base/dtype.h"
 #include "base/math.h"
 #include <stdlib.h>

@@ -55,10 +55,10 @@ typedef struct dv_vec_spec {
     // computes a part of one, is never called.
     int whole;
     // 1 if reads with a border go to copies, which have the strides in `reads`
-    // (exec/stage.h); otherwise such ops are unsupported.
+    // (exec/op/stage.h); otherwise such ops are unsupported.
     int staged;
     // 1 if boxes are cut where reads with a border leave their tensors
-    // (exec/edges.h), so that such reads need no copies.
+    // (exec/op/edges.h), so that such reads need no copies.
     int edges;
     // 1 if the outer loop of the kernel is to be the variable along which
     // results are nearest to each other, not the longest one.

@@ -6,7 +6,7 @@
 // statement or of several side by side. In step t the units run one after the
 // other, each statement on row t - delay, so that the rows a statement reads
 // were computed before.
-#include "exec/rows.h"
+#include "exec/op/rows.h"
 #include "base/math.h"
 #include <stdlib.h>
 #include <string.h>

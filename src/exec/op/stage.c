@@ -1,4 +1,4 @@
-#include "exec/stage.h"
+#include "exec/op/stage.h"
 #include "base/dtype.h"
 #include "base/math.h"
 #include <string.h>

@@ -8,7 +8,7 @@
 // and can run on each block of results as soon as the block is complete.
 #ifndef DV_EPILOGUE_H
 #define DV_EPILOGUE_H
-#include "exec/vec_op.h"
+#include "exec/op/vec_op.h"
 
 typedef struct dv_epilogue dv_epilogue;
 

@@ -26,7 +26,7 @@
 #ifndef DV_PRODUCT_H
 #define DV_PRODUCT_H
 #include "contract/contract.h"
-#include "exec/vec_op.h"
+#include "exec/op/vec_op.h"
 
 typedef struct dv_product dv_product;
 

@@ -1,4 +1,4 @@
-#include "exec/epilogue.h"
+#include "exec/op/epilogue.h"
 #include "base/dtype.h"
 #include <string.h>
 

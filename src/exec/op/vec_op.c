@@ -1,10 +1,10 @@
 // Runs ops as calls of vector kernels; vec_op.h has the overview. Prefetching
 // uses a GNU C builtin.
-#include "exec/vec_op.h"
+#include "exec/op/vec_op.h"
 #include "base/dtype.h"
 #include "base/math.h"
-#include "exec/edges.h"
-#include "exec/vec_range.h"
+#include "exec/op/edges.h"
+#include "exec/op/vec_range.h"
 #include "jit/backend.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // Computes ranges of integer expressions; vec_range.h describes the purpose.
-#include "exec/vec_range.h"
+#include "exec/op/vec_range.h"
 #include "jit/vec/vec.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 // Recognises products, chooses how their epilogue runs, and prepares and runs
 // the contractions of their tiles; product.h has the overview.
-#include "exec/product.h"
+#include "exec/op/product.h"
 #include "base/dtype.h"
 #include "base/math.h"
 #include "exec/constants.h"
-#include "exec/epilogue.h"
-#include "exec/tile_loops.h"
-#include "exec/vec_range.h"
-#include "exec/operand_copy.h"
+#include "exec/op/epilogue.h"
+#include "exec/op/tile_loops.h"
+#include "exec/op/vec_range.h"
+#include "exec/op/operand_copy.h"
 #include "jit/backend.h"
 #include "nest/sums.h"
 #include <string.h>

@@ -15,7 +15,7 @@
 // x[i,j] - m[i], is inlined where it is read and is not stored.
 #ifndef DV_ROWS_H
 #define DV_ROWS_H
-#include "exec/vec_op.h"
+#include "exec/op/vec_op.h"
 
 typedef struct dv_rows dv_rows;
 
