@@ -174,7 +174,8 @@ static dv_status read_options(const cli_plan_args *args, cli_cores *cores,
 }
 
 // Rejects options that would have no effect, because the file is a plan and the
-// last pass that reads the option is not run again.
+// last pass that reads the option is not run again. The message has the command
+// that runs it again: `divvy plan`, the only one with --start-at.
 static dv_status check_effects(const char *path, const cli_plan_args *args,
                                dv_diag *diag)
 {
@@ -217,10 +218,12 @@ static dv_status check_effects(const char *path, const cli_plan_args *args,
         if (rows[i].given && first > dv_pass_find(rows[i].pass))
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                            "--%s has no effect: %s is a plan in which pass %s "
-                           "is done; --start-at %s runs it again",
-                           rows[i].option, path, rows[i].pass,
+                           "is done; divvy plan %s --start-at %s --%s VALUE "
+                           "runs it again",
+                           rows[i].option, path, rows[i].pass, path,
                            strcmp(rows[i].pass, "divide") ? rows[i].pass
-                                                          : "joint");
+                                                          : "joint",
+                           rows[i].option);
     return DV_OK;
 }
 
