@@ -4,6 +4,7 @@
 #include "base/npy.h"
 #include "base/plural.h"
 #include "cli/run.h"
+#include "ir/infer.h"
 #include "plan/traffic.h"
 #include <inttypes.h>
 #include <math.h>
@@ -81,27 +82,61 @@ static dv_status open_constants(cli_job *j)
     return DV_OK;
 }
 
-// Adds to the error about a file of another shape which params, set to other
-// values, would make it fit. A dim fits if one param has its extent.
-static void hint_params(const cli_job *j, const char *path, const dv_tensor *t)
+// Finds the params that give input t the shape of a file. Returns their number,
+// or 0 if no values of params do. The texts of values are in `arena`.
+static size_t find_params(const cli_job *j, const dv_tensor *t,
+                          const dv_npy_header *h, dv_param *out,
+                          dv_arena *arena)
 {
     const dv_program *p = j->l.program;
+    dv_program *fits = NULL;
+    const dv_input_shape shape = {t->name, h->n_dims, h->shape};
+    int64_t *values = DV_NEW(arena, int64_t, p->n_params + 1);
+    uint8_t *known = DV_NEW(arena, uint8_t, p->n_params + 1);
+    size_t n = 0;
+    if (!values || !known || dv_infer_params(p, &shape, 1, values, known, NULL))
+        return 0;
+    for (int32_t i = 0; i < p->n_params; i++) {
+        char text[24];
+        snprintf(text, sizeof text, "%" PRId64, values[i]);
+        if (!known[i] || values[i] == p->params[i].i)
+            continue;
+        out[n].name = p->params[i].name;
+        out[n].value = dv_arena_copy(arena, text, strlen(text));
+        if (!out[n++].value)
+            return 0;
+    }
+    // With f32[N, N] no N gives a file of 32 x 64 elements a place.
+    if (n && dv_program_parse(&fits, p->src.text, p->src.len, p->src.name, out,
+                              n, NULL) != DV_OK)
+        return 0;
+    int32_t found = fits ? dv_program_find(fits, t->name) : -1;
+    if (found < 0 || memcmp(fits->tensors[found].shape, h->shape,
+                            (size_t)h->n_dims * sizeof *h->shape) != 0)
+        n = 0;
+    dv_program_destroy(fits);
+    return n;
+}
+
+// Adds to the error about a file of another shape which params, set to other
+// values, would make it fit.
+static void hint_params(const cli_job *j, const char *path, const dv_tensor *t)
+{
     dv_npy_header h;
     dv_text hint = {0};
-    if (!p || cli_npy_header(path, &h, NULL) || h.n_dims != t->n_dims)
+    dv_arena arena = {0};
+    if (!j->l.program || cli_npy_header(path, &h, NULL) ||
+        h.n_dims != t->n_dims)
         return;
-    for (int d = 0; d < t->n_dims; d++)
-        for (int32_t i = 0, found = 0; i < p->n_params && !found; i++)
-            if (h.shape[d] != t->shape[d] && !p->params[i].is_float &&
-                p->params[i].i == t->shape[d]) {
-                found = 1;
-                dv_put(&hint, " --set %s=%" PRId64, p->params[i].name,
-                       h.shape[d]);
-            }
+    dv_param *params = DV_NEW(&arena, dv_param, j->l.program->n_params + 1);
+    size_t n = params ? find_params(j, t, &h, params, &arena) : 0;
+    for (size_t i = 0; i < n; i++)
+        dv_put(&hint, " --set %s=%s", params[i].name, params[i].value);
     if (hint.at)
         dv_note(j->diag, DV_NOWHERE, "params can change the shape of %s:%s",
                 t->name, hint.at);
     dv_text_free(&hint);
+    dv_arena_free(&arena);
 }
 
 dv_status cli_run_inputs(cli_job *j)
