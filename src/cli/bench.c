@@ -447,6 +447,7 @@ int cli_bench(const cli_command *c, int argc, char **argv)
     cli_report_args *pages = &j.pages;
     const char *files[1], *range = NULL, *seconds = NULL;
     int n_files;
+    args.options.rank = CLI_RANK_NOT_GIVEN;
     const cli_option options[] = {
 #include "cli/plan_options.def"
 #include "cli/report_options.def"
@@ -477,7 +478,7 @@ int cli_bench(const cli_command *c, int argc, char **argv)
         return code;
     if (n_files != 1)
         return cli_usage(c, "a program or a plan is needed");
-    if (args.options.rank)
+    if (cli_rank_is_given(&args))
         return cli_usage(c, CLI_NO_RANK);
     code = cli_report_paths(c, pages, files[0], args.target, NULL);
     if (code >= 0)

@@ -173,6 +173,14 @@ static dv_status read_options(const cli_plan_args *args, cli_cores *cores,
     return read_time_limit(args->time_limit, &out->time_limit_s, diag);
 }
 
+int cli_rank_is_given(cli_plan_args *args)
+{
+    if (args->options.rank != CLI_RANK_NOT_GIVEN)
+        return 1;
+    args->options.rank = 0;
+    return 0;
+}
+
 // Rejects options that would have no effect, because the file is a plan and the
 // last pass that reads the option is not run again. The message has the command
 // that runs it again: `divvy plan`, the only one with --start-at.
@@ -191,8 +199,6 @@ static dv_status check_effects(const char *path, const cli_plan_args *args,
     } rows[] = {
         {"team", "dist", o->team > 0 && !args->team_of_ranks},
         {"devices", "dist", args->devices > 0},
-        {"rank", "dist",
-         o->rank > 0 && !args->team_of_ranks && !args->takes_rank},
         {"grid", "dist", o->grid != NULL},
         {"const", "lower", args->constants.n > 0},
         {"divide", "divide", o->divide != 0},
@@ -238,7 +244,8 @@ static dv_status read_plan(const char *path, const char *text, size_t len,
     DV_TRY(check_effects(path, args, diag));
     DV_TRY(dv_plan_parse(&out->plan, text, len, path, args->start_at, options,
                          diag));
-    return args->takes_rank && !args->start_at
+    // Pass dist, if it runs again, keeps the plan's rank in place of rank 0.
+    return args->takes_rank && !args->options.stop_after
                ? dv_plan_set_rank(out->plan, options->rank, diag)
                : DV_OK;
 }

@@ -26,6 +26,11 @@ typedef struct cli_plan_args {
     int takes_rank;
 } cli_plan_args;
 
+// The value of options.rank before options are parsed. cli_rank_is_given
+// returns whether --rank has replaced it; if not, it sets the rank to 0.
+enum { CLI_RANK_NOT_GIVEN = -1 };
+int cli_rank_is_given(cli_plan_args *args);
+
 // The error message of commands that run all ranks of a team, if --rank is
 // given.
 #define CLI_NO_RANK                                                            \

@@ -515,11 +515,9 @@ int cli_plan(const cli_command *c, int argc, char **argv)
         {"time-passes", 0, NULL, "say how long each pass took", CLI_FLAG,
          &o.w.times},
         {0}};
-    args.options.rank = -1; // not given
+    args.options.rank = CLI_RANK_NOT_GIVEN;
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
-    args.takes_rank = o.one_rank = args.options.rank >= 0;
-    if (!o.one_rank)
-        args.options.rank = 0;
+    args.takes_rank = o.one_rank = cli_rank_is_given(&args);
     if (code >= 0)
         return code;
     if (n_files != 1)

@@ -62,7 +62,9 @@ int cli_report(const cli_command *c, int argc, char **argv)
 #include "cli/plan_options.def"
 #include "cli/report_options.def"
         {0}};
+    args.options.rank = CLI_RANK_NOT_GIVEN;
     int code = cli_parse(c, options, argc, argv, files, &n_files, 2);
+    args.takes_rank = cli_rank_is_given(&args);
     if (code >= 0)
         return code;
     if (n_files == 0)

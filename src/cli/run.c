@@ -106,7 +106,8 @@ static size_t find_params(const cli_job *j, const dv_tensor *t,
         if (!out[n++].value)
             return 0;
     }
-    // With f32[N, N] no N gives a file of 32 x 64 elements a place.
+    // Make sure that all dims fit: a file of 32 x 64 elements fits f32[N, N]
+    // with no N.
     if (n && dv_program_parse(&fits, p->src.text, p->src.len, p->src.name, out,
                               n, NULL) != DV_OK)
         return 0;
@@ -676,6 +677,7 @@ int cli_run(const cli_command *c, int argc, char **argv)
     cli_report_args *pages = &j.pages;
     const char *files[1], *range = NULL, *executor = NULL, *verify = NULL;
     int n_files;
+    args.options.rank = CLI_RANK_NOT_GIVEN;
     const cli_option options[] = {
 #include "cli/plan_options.def"
 #include "cli/report_options.def"
@@ -720,7 +722,7 @@ int cli_run(const cli_command *c, int argc, char **argv)
         return code;
     if (n_files != 1)
         return cli_usage(c, "a program or a plan is needed");
-    if (args.options.rank)
+    if (cli_rank_is_given(&args))
         return cli_usage(c, CLI_NO_RANK);
     code = cli_team_options(&j);
     if (code < 0)

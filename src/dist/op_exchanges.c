@@ -146,8 +146,9 @@ dv_status dv_plan_set_rank(dv_plan *plan, int64_t rank, dv_diag *diag)
     if (plan->n_classes && !dv_plan_class_of(plan, rank))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the plan of rank %" PRId64
-                       " is not in this plan; --start-at dist makes it",
-                       rank);
+                       " is not in this plan; divvy plan %s --start-at dist "
+                       "--rank %" PRId64 " makes it",
+                       rank, plan->src.name ? plan->src.name : "PLAN", rank);
     t->rank = rank;
     return list_messages(t, plan->ops, &plan->arena, diag);
 }

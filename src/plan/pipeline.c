@@ -475,15 +475,38 @@ static dv_status plan_ranks(dv_plan *plan, const dv_plan_options *options,
     return DV_OK;
 }
 
+// Fails if the caller wants another number of cores than `cores`, which a plan
+// was made for, and the pass that deals tiles to cores does not run again. The
+// ranks of a team may be planned again when they run.
+static dv_status keep_cores(const dv_plan *plan, int64_t cores, int first,
+                            const dv_plan_options *options, dv_diag *diag)
+{
+    int threads = options->threads > 0;
+    int64_t n = threads ? options->threads : options->cores;
+    if (!n || n == cores || first <= DV_PASS_group || plan->team.n_axes ||
+        !(plan->facts & DV_FACT_GROUPED))
+        return DV_OK;
+    const char *what = threads ? "threads" : "cores";
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                   "--%s %" PRId64 " has no effect: %s is a plan for %" PRId64
+                   " core%s; divvy plan %s --start-at joint --%s %" PRId64
+                   " plans it again",
+                   what, n, plan->src.name, cores, DV_PLURAL(cores, "", "s"),
+                   plan->src.name, what, n);
+}
+
 static dv_status resume(dv_plan *plan, const char *start_at,
                         const dv_plan_options *options, dv_diag *diag)
 {
-    int first;
+    int first = DV_N_PASSES;
+    int64_t cores = plan->target.cores;
     DV_TRY(limit_cores(plan, options, diag));
+    if (start_at)
+        DV_TRY(find_pass(start_at, 0, &first, diag));
+    DV_TRY(keep_cores(plan, cores, first, options, diag));
     if (!start_at)
         return plan->team.n_axes ? plan_ranks(plan, options, diag)
                                  : schedule_plan(plan, options, diag);
-    DV_TRY(find_pass(start_at, 0, &first, diag));
     if (plan->team.n_axes && first > DV_PASS_ranks)
         first = DV_PASS_ranks;
     dv_pass_cx cx = {plan->ops, options, diag};

@@ -54,4 +54,43 @@ for option in team=2 devices=2 grid=2x1 scratch=off policy=static; do
     expect 2 'has no effect' "$divvy" emit spyre.plan -o out "--$option"
     named "${option#*=}"
 done
+
+# The number of threads and of cores is part of a plan. That of the plan itself
+# is no error.
+for c in plan run 'bench --seconds 0' report; do
+    # shellcheck disable=SC2086 # the command is several words
+    for option in --threads --cores; do
+        expect 2 "$option 1 has no effect: here.plan is a plan for 2 cores" "$divvy" $c here.plan $option 1
+        command=$(sed -n 's/.*; divvy \(plan .*\) plans it again.*/\1/p' .err)
+        expect 0 '' "$divvy" $command
+        has 'core 0:'
+        ! grep 'core 1:' .out || complain "$command: two cores work"
+    done
+    expect 2 '--threads 4 has no effect: here.plan is a plan for 2 cores' "$divvy" $c here.plan --threads 4
+    expect 2 'has 2 cores, 4 were asked for' "$divvy" $c here.plan --cores 4
+done
+expect 0 '' "$divvy" plan here.plan --threads 2
+expect 0 '' "$divvy" plan here.plan --cores 2
+expect 0 '' "$divvy" plan here.plan --start-at group --threads 1
+expect 2 '--threads 1 has no effect' "$divvy" plan here.plan --start-at scratch --threads 1
+expect 2 '--cores 8 has no effect: spyre.plan is a plan for 32 cores' "$divvy" run spyre.plan --cores 8
+
+# Commands that run all ranks refuse rank 0 like the others. report and plan list
+# one rank of a team.
+for p in here.plan spyre.plan team.plan "$source/examples/softmax.dv"; do
+    for rank in 0 1; do
+        expect 2 'this command runs all ranks' "$divvy" run $p --rank $rank
+        expect 2 'this command runs all ranks' "$divvy" bench $p --rank $rank
+    done
+done
+for c in plan report; do
+    expect 0 '' "$divvy" $c team.plan --rank 1
+    expect 2 '--rank 0: this plan is for one process' "$divvy" $c spyre.plan --rank 0
+    expect 2 'there is no rank 2 in a team of 2' "$divvy" $c team.plan --rank 2
+    expect 0 '' "$divvy" plan "$source/examples/heat.dv" --set N=64 -t spyre --team 2 --rank 1 -o rank1.plan
+    expect 2 'the plan of rank 0 is not in this plan' "$divvy" $c rank1.plan --rank 0
+    command=$(sed -n 's/.*; divvy \(plan .*\) makes it.*/\1/p' .err)
+    expect 0 '' "$divvy" $command
+    has 'grid .* rank 0'
+done
 finish
