@@ -31,8 +31,23 @@ static size_t distance(const char *a, size_t n, const char *b)
     return last[m];
 }
 
+// Appends a candidate to the list; the first one that does not fit ends it.
+static void append(dv_suggestion *s, const char *candidate)
+{
+    static const char more[] = ", ...";
+    size_t len = strlen(s->list), room = sizeof s->list - len;
+    s->n++;
+    if (len >= sizeof more && !strcmp(s->list + len + 1 - sizeof more, more))
+        return;
+    int fits = strlen(candidate) + 2 + sizeof more <= room;
+    snprintf(s->list + len, room, "%s%s", len ? ", " : "",
+             fits ? candidate : "...");
+}
+
 void dv_suggest(dv_suggestion *s, const char *candidate)
 {
+    if (s->lists)
+        append(s, candidate);
     if (s->len > MAX_NAME || strlen(candidate) > MAX_NAME)
         return;
     size_t d = distance(s->word, s->len, candidate);
@@ -48,5 +63,8 @@ const char *dv_suggestion_text(const dv_suggestion *s,
     buf[0] = 0;
     if (s->best)
         snprintf(buf, DV_SUGGESTION_BYTES, "; did you mean '%s'?", s->best);
+    else if (s->lists && s->n)
+        snprintf(buf, DV_SUGGESTION_BYTES, "; there %s %s",
+                 s->n > 1 ? "are" : "is", s->list);
     return buf;
 }

@@ -5,17 +5,23 @@
 //   dv_suggest(&s, "max");
 //   dv_suggest(&s, "softmax");
 //   dv_suggestion_text(&s, buf) // "; did you mean 'softmax'?"
+//
+// With .lists = 1 the text is "; there are max, softmax" if none is similar.
 #ifndef DV_SUGGEST_H
 #define DV_SUGGEST_H
 #include <stddef.h>
 
-enum { DV_SUGGESTION_BYTES = 64 };
+enum { DV_SUGGESTION_BYTES = 160 };
 
 typedef struct dv_suggestion {
     const char *word; // the misspelt word; borrowed, as are candidates
     size_t len;
     const char *best; // best candidate so far; NULL if none is similar
     size_t distance;
+    int lists; // 1: if no candidate is similar, the text lists the first ones
+    int n;     // number of candidates
+    // Candidates with commas between them: as many as fit.
+    char list[DV_SUGGESTION_BYTES - 32];
 } dv_suggestion;
 
 void dv_suggest(dv_suggestion *s, const char *candidate);

@@ -6,6 +6,7 @@
 // two lists of two numbers.
 #include "base/math.h"
 #include "base/plural.h"
+#include "base/suggest.h"
 #include "cli/cli.h"
 #include "dist/dist.h"
 #include "dist/value.h"
@@ -1141,6 +1142,17 @@ static int answer(call *c, const operation *o)
     return wrong;
 }
 
+static int no_operation(const cli_command *cmd, const char *name)
+{
+    dv_suggestion s = {.word = name, .len = strlen(name)};
+    char meant[DV_SUGGESTION_BYTES];
+    for (int i = 0; i < N_OPS; i++)
+        dv_suggest(&s, ops[i].name);
+    return cli_usage(cmd, "there is no operation %s%s", name,
+                     s.best ? dv_suggestion_text(&s, meant)
+                            : "; divvy dist alone lists them");
+}
+
 int cli_dist_main(const cli_command *cmd, int argc, char **argv)
 {
     const char *words[MAX_WORDS + 1];
@@ -1162,9 +1174,7 @@ int cli_dist_main(const cli_command *cmd, int argc, char **argv)
     while (i < N_OPS && strcmp(ops[i].name, words[0]) != 0)
         i++;
     if (code < 0 && i == N_OPS)
-        code = cli_usage(
-            cmd, "there is no operation %s; divvy dist alone lists them",
-            words[0]);
+        code = no_operation(cmd, words[0]);
     else if (code < 0)
         code = answer(&c, &ops[i]) ? cli_fail(c.diag)
                                    : cli_put(dv_text_take(&out), NULL, c.diag);

@@ -69,15 +69,10 @@ static int check_cpu(const cli_command *c)
 {
     const char *wish = getenv("DIVVY_CPU");
     dv_text names = {0};
-    for (int i = 0; i < dv_n_isas; i++) {
-        if (!wish || !strcmp(wish, dv_isas[i].name))
-            wish = NULL;
-        if (!i || strcmp(dv_isas[i].name, dv_isas[i - 1].name) != 0)
-            dv_put(&names, " %s", dv_isas[i].name);
-    }
-    int code = -1;
-    if (wish)
-        code = cli_usage(c, "DIVVY_CPU is '%s'; there are:%s", wish,
+    if (!wish || dv_isa_find(wish))
+        return -1;
+    dv_isa_names(&names);
+    int code = cli_usage(c, "DIVVY_CPU is '%s'; there are:%s", wish,
                          names.at ? names.at : "");
     dv_text_free(&names);
     return code;

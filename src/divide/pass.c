@@ -16,6 +16,7 @@
 #include "base/plural.h"
 #include "base/stop.h"
 #include "divide/divide.h"
+#include "plan/pins.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,22 +43,9 @@ static dv_status read_pin(const dv_plan *plan, const char *text, int32_t *op,
     if (end == equals + 1 || *end || pin->n < 1)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "pin %s: a number of slices is 1 or more", text);
-    for (*op = 0; *op < plan->ops->n_ops; ++*op) {
-        const dv_op *o = &plan->ops->ops[*op];
-        if (strlen(o->name) != (size_t)(colon - text) ||
-            strncmp(o->name, text, (size_t)(colon - text)) != 0)
-            continue;
-        for (pin->var = 0; pin->var < o->n_vars; pin->var++)
-            if (strlen(o->vars[pin->var].name) ==
-                    (size_t)(equals - colon - 1) &&
-                !strncmp(o->vars[pin->var].name, colon + 1,
-                         (size_t)(equals - colon - 1)))
-                return DV_OK;
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "pin %s: op %s has no such variable", text, o->name);
-    }
-    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                   "pin %s: the plan has no such op", text);
+    DV_TRY(dv_pin_find_op(op, plan, text, (size_t)(colon - text), diag));
+    return dv_pin_find_var(&pin->var, &plan->ops->ops[*op], text, colon + 1,
+                           (size_t)(equals - colon - 1), diag);
 }
 
 typedef struct pinned_op {

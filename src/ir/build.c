@@ -481,6 +481,17 @@ static void weak_types(dv_builder *b, const dv_ast *ast)
     b->int_type = f >= 0 ? (dv_dtype)f : i < 0 ? DV_F32 : (dv_dtype)i;
 }
 
+static dv_status no_param(dv_builder *b, const char *name)
+{
+    char meant[DV_SUGGESTION_BYTES];
+    dv_suggestion s = {.word = name, .len = strlen(name), .lists = 1};
+    for (int32_t i = 0; i < b->p->n_params; i++)
+        dv_suggest(&s, b->p->params[i].name);
+    return dv_fail(b->diag, DV_E_USAGE, (dv_loc){&b->p->src, DV_FILE},
+                   "the program has no param %s to set%s", name,
+                   dv_suggestion_text(&s, meant));
+}
+
 dv_status dv_program_build(dv_program *p, const dv_param *params,
                            size_t n_params, dv_diag *diag)
 {
@@ -491,8 +502,6 @@ dv_status dv_program_build(dv_program *p, const dv_param *params,
     for (size_t i = 0; i < n_params; i++)
         if (dv_table_get(&b.param_ids, params[i].name, strlen(params[i].name),
                          -1) < 0)
-            return dv_fail(diag, DV_E_USAGE, (dv_loc){&p->src, DV_FILE},
-                           "the program has no param %s to set",
-                           params[i].name);
+            return no_param(&b, params[i].name);
     return dv_program_name_ops(p, diag);
 }

@@ -573,14 +573,24 @@ int dv_jit_can_run(const dv_jit *jit)
     return !jit->foreign;
 }
 
+static dv_status no_such_set(const char *kernels, dv_diag *diag)
+{
+    dv_text names = {0};
+    dv_isa_names(&names);
+    dv_status st = dv_fail(diag, DV_E_TARGET, DV_NOWHERE,
+                           "there are no kernels for the instruction set '%s'; "
+                           "there are:%s",
+                           kernels, names.at ? names.at : "");
+    dv_text_free(&names);
+    return st;
+}
+
 dv_status dv_jit_create_for(dv_jit **out, const char *kernels, dv_diag *diag)
 {
     *out = NULL;
     const dv_isa *isa = *kernels ? dv_isa_find(kernels) : dv_isa_host();
     if (!isa && *kernels)
-        return dv_fail(diag, DV_E_TARGET, DV_NOWHERE,
-                       "there are no kernels for the instruction set '%s'",
-                       kernels);
+        return no_such_set(kernels, diag);
     if (!isa)
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "no kernels for this machine yet");

@@ -73,6 +73,13 @@ const dv_isa *dv_isa_find(const char *name)
     return NULL;
 }
 
+void dv_isa_names(dv_text *out)
+{
+    for (int i = 0; i < dv_n_isas; i++)
+        if (!i || strcmp(dv_isas[i].name, dv_isas[i - 1].name) != 0)
+            dv_put(out, " %s", dv_isas[i].name);
+}
+
 const dv_isa *dv_isa_of_vector(int64_t vector_bytes)
 {
     const dv_isa *best = NULL, *shortest = NULL;

@@ -9,6 +9,7 @@
 #ifndef DV_KERNEL_H
 #define DV_KERNEL_H
 #include "base/dtype.h"
+#include "base/text.h"
 
 // The architecture whose machine code the kernels of an instruction set are.
 typedef enum dv_isa_family { DV_ISA_A64, DV_ISA_X64 } dv_isa_family;
@@ -68,6 +69,8 @@ const dv_isa *dv_isa_host(void);
 const dv_isa *dv_isa_best(void);
 // Returns the instruction set of this name, or NULL.
 const dv_isa *dv_isa_find(const char *name);
+// Prints the names of all instruction sets, each after a space.
+void dv_isa_names(dv_text *out);
 // Returns the instruction set with the longest vectors of at most this many
 // bytes; of several, the one with the fewest extensions. If all vectors are
 // longer, returns the set with the shortest ones. For planners, which know the

@@ -58,7 +58,7 @@ dv_status dv_bars_verify(const dv_plan *plan, const dv_plan_options *o,
     for (size_t k = 0; k < o->n_bars; k++) {
         int is_op = names_op(o->bars[k]);
         const char *name = o->bars[k] + (is_op ? sizeof op_word - 1 : 0);
-        dv_suggestion s = {.word = name, .len = strlen(name)};
+        dv_suggestion s = {.word = name, .len = strlen(name), .lists = 1};
         char meant[DV_SUGGESTION_BYTES];
         if (dv_bar_known(plan, o->bars[k]))
             continue;

@@ -7,6 +7,7 @@
 //       m[j]: f16 = max[i] x[i,j]
 //       output m
 //   }
+#include "base/suggest.h"
 #include "plan/source.h"
 #include <string.h>
 
@@ -48,14 +49,28 @@ static dv_status lower(dv_pass_cx *cx, dv_plan *plan, const dv_program *p,
     return st;
 }
 
+static dv_status no_input(const dv_pass_cx *cx, const dv_program *p,
+                          const char *name)
+{
+    char meant[DV_SUGGESTION_BYTES];
+    dv_suggestion s = {.word = name, .len = strlen(name), .lists = 1};
+    for (int32_t i = 0; i < p->n_tensors; i++)
+        if (p->tensors[i].is_input)
+            dv_suggest(&s, p->tensors[i].name);
+    return dv_fail(cx->diag, DV_E_USAGE, DV_NOWHERE,
+                   "%s cannot be a constant: there is no such tensor%s", name,
+                   dv_suggestion_text(&s, meant));
+}
+
 // Makes constants of the inputs that the user names.
 static dv_status set_constants(const dv_pass_cx *cx, dv_program *p)
 {
     for (size_t i = 0; i < cx->options->n_constants; i++) {
         const char *name = cx->options->constants[i];
         int32_t t = dv_program_find(p, name);
-        const char *is = t < 0                     ? "there is no such tensor"
-                         : !p->tensors[t].is_input ? "it is no input"
+        if (t < 0)
+            return no_input(cx, p, name);
+        const char *is = !p->tensors[t].is_input   ? "it is no input"
                          : p->tensors[t].is_output ? "it is an output, too"
                                                    : NULL;
         for (int32_t k = 0; k < p->n_ops && !is; k++)

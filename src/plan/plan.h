@@ -36,6 +36,7 @@
 //   json.c          prints a plan as JSON
 //   stride_splits.[ch]  divisions as Torch-Spyre stores them, keyed by stride
 //   bar.c           what the caller keeps off the cores
+//   pins.[ch]       finds the ops and variables that pins name
 //   cost.[ch]       estimates the cost of a division in microseconds
 //   traffic.[ch]    counts the elements that a plan moves, by formula
 //   price.[ch]      predicts the time of a group and of the whole plan

@@ -2,7 +2,7 @@
 // ops), as explained in schedule.h. The pass that fills it is in
 // exec/schedule.c.
 #include "base/plural.h"
-#include "plan/plan.h"
+#include "plan/pins.h"
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -207,19 +207,21 @@ static dv_status read_tile_pin(dv_schedule_pins *to, const dv_op *o,
 {
     const char *value = strrchr(pin, '=') + 1, *colon = strchr(value, ':');
     char *end = NULL;
-    int64_t n = colon ? strtoll(colon + 1, &end, 10) : 0;
-    for (int32_t v = 0; colon && v < o->n_vars; v++)
-        if (strlen(o->vars[v].name) == (size_t)(colon - value) &&
-            !strncmp(o->vars[v].name, value, (size_t)(colon - value)) &&
-            end != colon + 1 && !*end && n >= 1 && n <= dv_var_len(o, v)) {
-            to->tiled |= 1u << v;
-            to->tile[v] = n;
-            return DV_OK;
-        }
-    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                   "pin %s: it takes a variable of %s and a size of at most "
-                   "its extent, such as k:256",
-                   pin, o->name);
+    int32_t v = 0;
+    if (!colon)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "pin %s: it takes a variable of %s and a size, such as "
+                       "k:256",
+                       pin, o->name);
+    DV_TRY(dv_pin_find_var(&v, o, pin, value, (size_t)(colon - value), diag));
+    int64_t n = strtoll(colon + 1, &end, 10);
+    if (end == colon + 1 || *end || n < 1 || n > dv_var_len(o, v))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "pin %s: the size of a tile along %s is 1 to %" PRId64,
+                       pin, o->vars[v].name, dv_var_len(o, v));
+    to->tiled |= 1u << v;
+    to->tile[v] = n;
+    return DV_OK;
 }
 
 dv_status dv_schedule_read_pins(dv_schedule_pins **out, dv_plan *plan,
@@ -241,13 +243,7 @@ dv_status dv_schedule_read_pins(dv_schedule_pins **out, dv_plan *plan,
             for (int32_t i = 0; i < p->n_ops; i++)
                 (*out)[i] = (dv_schedule_pins){.kind = -1};
         }
-        while (op < p->n_ops &&
-               (strlen(p->ops[op].name) != (size_t)(dot - pin) ||
-                strncmp(p->ops[op].name, pin, (size_t)(dot - pin)) != 0))
-            op++;
-        if (op == p->n_ops)
-            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                           "pin %s: the plan has no such op", pin);
+        DV_TRY(dv_pin_find_op(&op, plan, pin, (size_t)(dot - pin), diag));
         DV_TRY(kernel ? read_kernel_pin(&(*out)[op], pin, diag)
                       : read_tile_pin(&(*out)[op], &p->ops[op], pin, diag));
     }
