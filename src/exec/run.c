@@ -7,6 +7,7 @@
 #include "base/math.h"
 #include "base/options.h"
 #include "exec/state.h"
+#include "kernel/kernel.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -605,9 +606,13 @@ dv_status dv_run_check_kernels(const dv_run *r, dv_diag *diag)
     const dv_exec *x = r->x;
     if (x->kind != DV_RUN_THREADS || !x->jit || dv_jit_can_run(x->jit))
         return DV_OK;
+    const dv_isa *here = dv_isa_host();
     return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
-                   "%s has kernels for %s, which this machine cannot run",
-                   x->plan->target.name, x->plan->target.kernels);
+                   "%s has kernels for %s, which this machine cannot run: it "
+                   "has %s; divvy plan PROGRAM --target host plans the program "
+                   "again for this machine",
+                   x->plan->target.name, x->plan->target.kernels,
+                   here ? here->name : "none");
 }
 
 static dv_status execute(dv_run *r, dv_diag *diag)
