@@ -723,13 +723,15 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
 // the variables of a side do not continue each other in memory, blocks would
 // not be boxes of the op, and if strides do not nest in the order of
 // p->written, position_of could not compute a block's position from its
-// address.
+// address. A plan may also demand that the epilogue runs on the whole tile.
 static void find_blocks(const dv_product *p, const dv_tile *t, tile_kernel *to)
 {
     int32_t side[2][MOST_SIDE + 1] = {{-1, -1, -1}, {-1, -1, -1}};
     int32_t n[2] = {0, 0};
     int64_t reach = 1; // elements spanned by the inner variables
     to->row[0] = to->col[0] = -1;
+    if (p->spec.as && p->spec.as->epilogue == DV_EPILOGUE_TILE)
+        return;
     for (int32_t i = p->n_written - 1; i >= 0; i--) {
         int32_t v = p->written[i];
         int64_t len = t->end[v] - t->begin[v];
