@@ -182,6 +182,26 @@ static void put_loads(dv_text *out, const dv_op *op)
            once, 2 * terms);
 }
 
+// Prints what the user prescribes for an op: its kernel, the sizes of its tiles
+// or both. Returns 0 if that is nothing.
+static int put_pins(dv_text *out, const dv_plan *plan, int32_t i)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    const dv_schedule_pins *pins = plan->schedule.pins;
+    if (!pins || (pins[i].kind < 0 && !pins[i].tiled))
+        return 0;
+    if (pins[i].kind >= 0)
+        dv_put(out, ", pinned");
+    const char *before = ", tile pinned to";
+    for (int32_t v = 0; v < op->n_vars; v++)
+        if (pins[i].tiled >> v & 1) {
+            dv_put(out, "%s %s %" PRId64, before, op->vars[v].name,
+                   pins[i].tile[v]);
+            before = ",";
+        }
+    return 1;
+}
+
 // Prints which kernel computes an op, and why.
 static void put_kernel(dv_text *out, const dv_plan *plan, int32_t i)
 {
@@ -192,9 +212,8 @@ static void put_kernel(dv_text *out, const dv_plan *plan, int32_t i)
     if (!as)
         return;
     dv_put(out, "    kernel: %s", dv_kernel_kind_name(as->kind));
-    switch (as->pinned ? DV_N_KERNEL_KINDS : as->kind) {
+    switch (put_pins(out, plan, i) ? DV_N_KERNEL_KINDS : as->kind) {
     case DV_N_KERNEL_KINDS:
-        dv_put(out, ", pinned");
         break;
     case DV_KERNEL_PRODUCT:
         dv_put(out, ", because its factors are used for several results each");

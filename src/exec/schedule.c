@@ -203,21 +203,25 @@ static dv_status complete(dv_plan *plan, dv_diag *diag)
     return st;
 }
 
-// Marks what the user prescribes. Fails if the schedule is something else,
+// Keeps what the user prescribes. Fails if the schedule is something else,
 // because there are no such kernels.
 static dv_status check_pins(dv_plan *plan, const dv_schedule_pins *pins,
                             dv_diag *diag)
 {
     for (int32_t i = 0; pins && i < plan->ops->n_ops; i++) {
-        dv_op_schedule *s = &plan->schedule.ops[i];
-        int kind = pins[i].tiled ? DV_KERNEL_PRODUCT : pins[i].kind;
+        const dv_op_schedule *s = &plan->schedule.ops[i];
+        const char *name = plan->ops->ops[i].name;
+        int kind = pins[i].kind;
         if (kind >= 0 && kind != (int)s->kind)
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                            "%s is pinned to kernel %s, which it cannot have",
-                           plan->ops->ops[i].name,
-                           dv_kernel_kind_name((dv_kernel_kind)kind));
-        s->pinned = kind >= 0;
+                           name, dv_kernel_kind_name((dv_kernel_kind)kind));
+        if (pins[i].tiled && s->kind != DV_KERNEL_PRODUCT)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "%s.tile needs kernel product, which %s cannot have",
+                           name, name);
     }
+    plan->schedule.pins = pins;
     return DV_OK;
 }
 

@@ -246,6 +246,11 @@ dv_status dv_schedule_read_pins(dv_schedule_pins **out, dv_plan *plan,
         DV_TRY(dv_pin_find_op(&op, plan, pin, (size_t)(dot - pin), diag));
         DV_TRY(kernel ? read_kernel_pin(&(*out)[op], pin, diag)
                       : read_tile_pin(&(*out)[op], &p->ops[op], pin, diag));
+        const dv_schedule_pins *to = &(*out)[op];
+        if (to->tiled && to->kind >= 0 && to->kind != DV_KERNEL_PRODUCT)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "%s.tile needs kernel product, but %s.kernel is %s",
+                           p->ops[op].name, p->ops[op].name, kinds[to->kind]);
     }
     return DV_OK;
 }

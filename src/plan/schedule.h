@@ -155,7 +155,6 @@ typedef struct dv_op_schedule {
     dv_sum_order sums;
     dv_epilogue_place epilogue;
     int copied[2]; // 1 if the factor is first copied, e.g. to a wider type
-    int pinned;    // 1 if the user prescribed the kind; not in the text
     // Bit mask of the factors that are copied and packed once, before the first
     // run, because they are constants.
     int once;
@@ -201,5 +200,7 @@ typedef struct dv_schedule {
     // 1 if the plan was read from text without section `schedule` and scheduled
     // afterwards.
     int on_reading;
+    // What the user prescribed for each op; NULL: nothing. Not in the text.
+    const struct dv_schedule_pins *pins;
 } dv_schedule;
 #endif
