@@ -2,6 +2,8 @@
 // variables.
 #include "cli/load.h"
 #include "base/file.h"
+#include "base/plural.h"
+#include "divide/divide.h"
 #include "lang/lexer.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -233,6 +235,43 @@ static dv_status check_effects(const char *path, const cli_plan_args *args,
     return DV_OK;
 }
 
+// Warns of options about scratchpads where the target has none. They are no
+// errors, because scripts pass the same options for all targets.
+static void warn_of_scratchpads(const cli_plan_args *args, const dv_plan *plan,
+                                dv_diag *diag)
+{
+    const dv_plan_options *o = &args->options;
+    const dv_target *t = &plan->target;
+    const struct {
+        const char *option;
+        int given;
+    } rows[] = {
+        // Without residents, ops of a target with caches share no tiles.
+        {"scratch", o->scratch && !(o->scratch == DV_RESIDENTS_NONE &&
+                                    dv_target_has_caches(t))},
+        {"solver", o->solver != 0},
+        {"bar", args->bars.n > 0},
+        {"in-place", o->in_place != 0},
+        {"clone-inputs", o->clone_inputs != 0},
+        {"ring", o->ring && !dv_divide_shares(t)},
+        {"evict", o->evict != 0},
+        {"reorder", o->reorder != 0},
+        {"recompute", o->recompute != 0},
+        {"tenants", o->tenants != 0},
+        {"time-limit", args->time_limit != NULL},
+    };
+    dv_text names = {0};
+    int n = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].given)
+            dv_put(&names, "%s--%s", n++ ? ", " : "", rows[i].option);
+    if (n && names.at && !dv_target_has_scratchpads(t))
+        dv_warn(diag, "options", DV_NOWHERE,
+                "%s %s no effect: %s has no scratchpads", names.at,
+                DV_PLURAL(n, "has", "have"), t->name);
+    dv_text_free(&names);
+}
+
 static dv_status read_plan(const char *path, const char *text, size_t len,
                            const cli_plan_args *args, const cli_params *params,
                            const dv_plan_options *options, cli_loaded *out,
@@ -296,6 +335,8 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
                                 diag);
     }
     dv_release(text);
+    if (st == DV_OK)
+        warn_of_scratchpads(args, out->plan, diag);
     if (st == DV_OK && !args->options.stop_after) {
         dv_diag_pass(diag, "check");
         st = dv_plan_check(out->plan, diag);
