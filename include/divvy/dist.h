@@ -212,14 +212,14 @@ typedef struct dv_exchange {
 } dv_exchange;
 
 // Computes the exchange of halos: `rank` receives the elements around its own
-// box, before[i] in front of it and after[i] behind it in dim i, as far as they
+// box, before[i] in front of it and after[i] after it in dim i, as far as they
 // lie in the tensor. They may belong to several ranks. If `corners` is 0, the
 // box is widened along one dim at a time, without the corners.
 DV_API dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
                               const int64_t *before, const int64_t *after,
                               int corners, dv_diag *diag);
 // The same if every rank has widths of its own: widths[(r * n_dims + i) * 2] in
-// front of the box of rank r in dim i, and the next number behind it.
+// front of the box of rank r in dim i, and the next number after it.
 DV_API dv_status dv_dist_halo_each(dv_exchange **out, const dv_dist *d,
                                    int64_t rank, const int64_t *widths,
                                    int corners, dv_diag *diag);
@@ -387,7 +387,7 @@ typedef enum dv_elem {
 typedef struct dv_darray dv_darray;
 
 // The halo: copies of the elements around its own box that a rank keeps,
-// before[i] in front of the box and after[i] behind it in dim i, as far as they
+// before[i] in front of the box and after[i] after it in dim i, as far as they
 // lie in the array. They may belong to several ranks. If `corners` is 0, the
 // own box is widened along one dim at a time, without the corners.
 typedef struct dv_halo {

@@ -220,7 +220,7 @@ dv_status dv_json_parse(const dv_jval **out, const dv_source *src,
     DV_TRY(read_value(&r, v, 0));
     blanks(&r);
     if (r.at < src->len)
-        return wrong(&r, "more text behind the value");
+        return wrong(&r, "more text after the value");
     *out = v;
     return DV_OK;
 }

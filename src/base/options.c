@@ -17,7 +17,7 @@ dv_status dv_options_read(void *out, size_t size, const void *given,
         given_size % sizeof given_size)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the size of %s is %zu: it is initialised with the "
-                       "INIT macro beside it",
+                       "INIT macro next to it",
                        type, given_size);
     for (size_t i = size; i < given_size; i++)
         if (((const char *)given)[i])

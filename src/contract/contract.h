@@ -44,7 +44,7 @@ dv_status dv_contraction_create(dv_contraction **out, dv_jit *jit,
                                 const dv_nest *n,
                                 const dv_contract_options *options,
                                 dv_diag *diag);
-// What is chosen for a contraction beside the loops of its nest.
+// What is chosen for a contraction besides the loops of its nest.
 typedef struct dv_contraction_choices {
     int gemm; // 1 if a GEMM plan (jit/gemm/) runs the dimensions of the kernel
     // The rows and the elements of k of the blocks that a GEMM plan packs; 0 if

@@ -440,10 +440,10 @@ static int64_t transpose_extent(const ct_mover *m, const ct_axis *x,
     return m->operand == DV_OUT || far < LEAST ? 0 : far;
 }
 
-// Returns the second axis of the 2-D move (a generated copy of a block), beside
-// `across`, which is contiguous in the buffer: the one with unit stride in the
-// tensor or, if `across` has that, the best one whose stride is at least a row.
-// Returns -1 if there is none.
+// Returns the second axis of the 2-D move (a generated copy of a block),
+// besides `across`, which is contiguous in the buffer: the one with unit stride
+// in the tensor or, if `across` has that, the best one whose stride is at least
+// a row. Returns -1 if there is none.
 static int find_along(const dv_contraction *c, const ct_mover *m)
 {
     int64_t wide = m->across.size, far = m->across.from / c->es;

@@ -151,8 +151,8 @@ void ct_pack(const dv_contraction *c, dv_contraction_cursor *t, int operand,
     loop_axes(&h, 0);
 }
 
-// Returns the move that writes any block of results back as a whole, or NULL if
-// one move cannot do that.
+// Returns the generated copy that writes a whole block of results back, or NULL
+// if a block takes several copies, or blocks differ in size.
 static dv_move_fn whole_move(const ct_mover *m)
 {
     int one = !m->scalar && !(m->prim && m->prim->rest) && !m->along.whole &&

@@ -344,7 +344,7 @@ dv_status dv_darray_join(dv_darray **out, dv_team_link *link, dv_elem type,
             c,
             dv_hash(DV_HASH, local_shape + 1,
                     (size_t)(n_dims - 1) * sizeof *local_shape),
-            "shape behind dim 0", diag);
+            "shape after dim 0", diag);
     if (st == DV_OK) {
         dv_dist d = dv_dist_rows(n_dims, local_shape, c->size);
         d.shape[0] = starts[c->size];

@@ -72,8 +72,8 @@ void dv_elem_load(dv_elem t, const char *from, int64_t stride, int64_t n,
 #undef LOAD
 #undef LOAD_HALF
 
-// Stores integers by truncating the 64-bit value to the element's width, in a
-// bool 1 unless the value is 0; dv_store rounds floats.
+// Stores n 64-bit values as elements of type t: integers are truncated to its
+// width, a bool becomes 0 or 1, and floats are rounded (dv_store).
 void dv_elem_store(dv_elem t, char *to, int64_t stride, int64_t n,
                    const void *from)
 {

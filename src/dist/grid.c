@@ -16,7 +16,7 @@ static int samples(int64_t n, int64_t at[3], double weight[3])
 }
 
 // Returns the number of elements of a tensor that a rank must receive for an
-// op. All reads of the tensor count by their common bounding box.
+// op. All its reads of the tensor count as one, of their bounding box.
 static double lacks(const dv_plan_team *t, const dv_program *p, int32_t op,
                     int first_read, int64_t rank, const dv_iter_space *s)
 {

@@ -657,13 +657,14 @@ static int overlaps(const builder *b, int32_t op, dv_iter_space *core)
            writes_box(o, &b->r->targets[op], core);
 }
 
-// The exchanges first to end - 1 of the team's plan, of which those before a
-// repeat are left out.
+// Exchanges `first` to `end` - 1 of the team's plan. next_of skips those that
+// are sent once before a repeat.
 typedef struct exchanges {
     int32_t first, end;
 } exchanges;
 
-// Returns the number of the next exchange before the op, from number i on.
+// Returns the number of the first exchange from number i on that is sent each
+// time the op runs, not once before a repeat; x.end if there is none.
 static int32_t next_of(const builder *b, exchanges x, int32_t i)
 {
     while (i < x.end && b->team->op_exchanges[i].repeat >= 0)

@@ -67,8 +67,10 @@ typedef struct dv_rank_program {
     // For each op of the team's program whose reduction is split over ranks:
     // the tensor of p with the rank's partial sums; otherwise -1.
     int32_t *parts;
-    dv_iter_space *targets; // what the rank computes of each op of the team's
-    char *has_target;       // program, and 0 if that is nothing
+    // Per op of the team's program: the points that this rank computes.
+    dv_iter_space *targets;
+    // Per op of the team's program: 0 if the rank computes none.
+    char *has_target;
     dv_arena arena;
 } dv_rank_program;
 

@@ -86,7 +86,7 @@ static dv_status arrow(scan *s)
 static dv_status comma(scan *s)
 {
     if (s->f->has_out)
-        return wrong(s, "a ',' behind the arrow: there is one output");
+        return wrong(s, "a ',' after the arrow: there is one output");
     DV_TRY(end_operand(s, s->at));
     s->at++;
     begin_term(s);

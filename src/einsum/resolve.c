@@ -113,7 +113,7 @@ static dv_status check_rank(const work *w, int32_t i)
     if (x->n_letters > n)
         return dv_fail(w->diag, DV_E_SHAPE, at(w, x->begin),
                        "operand %d has %d dim%s, the expression gives it %d %s "
-                       "beside '...'",
+                       "besides '...'",
                        (int)i, n, DV_PLURAL(n, "", "s"), (int)x->n_letters,
                        DV_PLURAL(x->n_letters, "index", "indices"));
     return DV_OK;

@@ -1,7 +1,7 @@
 // Parses trees, which describe contractions in a given order.
 //
 //   node := [item] -> [ids]            one item, permuted or summed over the
-//                                      ids that are missing behind the arrow
+//                                      ids that are missing after the arrow
 //         | [item] , [item] -> [ids]   a product of two items
 //   item := ids | node                 ids alone denote an operand
 //   ids  := nothing | number { , number }
@@ -126,7 +126,7 @@ static dv_status operand(reader *r, item *out)
     return DV_OK;
 }
 
-// Checks the list of indices behind an arrow: each must occur in a factor of
+// Checks the list of indices after an arrow: each must occur in a factor of
 // the step (`below`), and only once in the list.
 static dv_status check_ids(const reader *r, const dv_einsum_term *t,
                            dv_ids below)

@@ -32,7 +32,7 @@
 //   superdsc_json.c  writes such a step
 //   table.c          writes tables of tiles and arguments
 //   work.c           collects the tile ranges of each core of a grid
-//   text/rt.h        the runtime, which is copied beside every program
+//   text/rt.h        the runtime, which is copied next to every program
 #ifndef DV_EMIT_H
 #define DV_EMIT_H
 #include "base/text.h"

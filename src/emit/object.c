@@ -142,7 +142,8 @@ static void emit_kernels(emitter *e, const dv_recording *r, const char *name)
 
 // -- The calls ----------------------------------------------------------------
 
-// The loops around a call: the steps of its arguments, from the first one on.
+// The loops around a call, outermost first: steps[d][i] is how much argument i
+// changes in each iteration of loop d.
 typedef struct around {
     const int64_t *steps[MOST_DEPTH];
     int depth;
@@ -309,7 +310,7 @@ static dv_status emit_source(emitter *e, const dv_recording *r,
       "#error \"these kernels are for %s: CC names a compiler for it\"\n"
       "#endif\n"
       "#include \"%s.h\"\n#include <stdint.h>\n#include <string.h>\n\n"
-      "// Arguments of kernels: of products beside their operands, and of\n"
+      "// Arguments of kernels: of products besides their operands, and of\n"
       "// statements on rows.\n"
       "struct product {\n    const void *bias;\n    void *pack_a, *pack_b;\n"
       "    const void *next;\n};\n"

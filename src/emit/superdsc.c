@@ -618,7 +618,7 @@ static dv_status start_product(sdsc *s, sdsc_step *st, const sdsc_op *o,
     }
     if (n > N_PRODUCT_LABELS)
         return REFUSE(s,
-                      "%s has %d dims beside those of columns and sums, and "
+                      "%s has %d dims besides those of columns and sums, and "
                       "the back end names for %d",
                       op->name, n, N_PRODUCT_LABELS);
     for (int v = 0; v < op->n_vars; v++)

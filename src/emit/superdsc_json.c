@@ -411,7 +411,8 @@ static void design(sdsc_writer *w)
     dv_json_close(&w->j);
 }
 
-// Writes a field for every core: 0, or the schedule of one step.
+// Writes an object with a field for every core: 0 or, with is_schedule, the
+// schedule of a core that runs one step.
 static void for_cores(sdsc_writer *w, const char *key, int is_schedule)
 {
     char core[24];

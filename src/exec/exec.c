@@ -140,7 +140,8 @@ static dv_status prepare(dv_exec *x, dv_diag *diag)
     return dv_exec_find_once(x, diag);
 }
 
-// Makes the operands of an op row-major in kernels. Returns 0 if they are.
+// Forgets the caller's strides of an op's operands, so that its kernels expect
+// row-major copies. Returns 0 if all were row-major already.
 static int drop_layouts(dv_exec *x, int32_t op)
 {
     const dv_op *o = &x->plan->ops->ops[op];
@@ -153,8 +154,8 @@ static int drop_layouts(dv_exec *x, int32_t op)
     return dropped;
 }
 
-// Prepares the kernels. Where kernels cannot use the layout of an operand, it
-// is row-major.
+// Prepares the kernels. If those of an op cannot use the caller's strides of
+// its operands, they are prepared again for row-major copies.
 static dv_status prepare_layouts(dv_exec *x, dv_diag *diag)
 {
     while (x->layouts) {

@@ -211,7 +211,7 @@ typedef struct dv_missed {
 // ops. Both references round floats to the types of the program's tensors and
 // nowhere else; their integers are exact.
 //
-// Every element has its own error bound, from a running error analysis beside
+// Every element has its own error bound, from a running error analysis next to
 // the oracle (ir/error.h): copies, gathers, maxima and integers must be equal;
 // a sum of n terms may differ by 4 * sqrt(n) * eps times the sum of the terms'
 // magnitudes. If the target stores intermediate results, the bound for the

@@ -207,7 +207,8 @@ static void *core_at(const recorder *w, int64_t off)
     return (void *)(range(w->r->plan->ops->n_tensors + 1) + (uintptr_t)off);
 }
 
-// Returns what an address is relative to.
+// Returns an address as an argument of a call: an offset in an operand, in the
+// memory that cores share or in that of one core, or else a plain number.
 static dv_call_arg arg_of(recorder *w, const void *address)
 {
     uintptr_t p = (uintptr_t)address;
@@ -393,7 +394,7 @@ static void record_phase(void *user, int n, void (*body)(void *arg, int i),
 
 // -- What can be recorded -----------------------------------------------------
 
-// Returns what an op needs beside calls of kernels, or NULL.
+// Returns what an op needs besides calls of kernels, or NULL.
 static const char *needs_more(const dv_exec *x, int32_t group, int32_t op)
 {
     const dv_op_kernels *by = &x->prepared[op];

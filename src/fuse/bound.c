@@ -86,8 +86,8 @@ static void relate(pricing *p)
     }
 }
 
-// Adds a set, unless it cannot be a group: the outputs that no op of it reads
-// leave it, so that they must have one shape.
+// Adds a set of ops that could be a group. It cannot be one if two of its
+// results, the outputs that no op of the set reads, have different shapes.
 static void add_set(pricing *p, uint64_t set)
 {
     const dv_fuse_graph *g = p->f->g;

@@ -25,7 +25,7 @@ static void dissolve(search *s, int32_t u)
 // Dissolves a random unit and some around it: often few, sometimes many.
 static void disturb(search *s)
 {
-    // Room for those that touch one unit beside those found before.
+    // Room for those that touch one unit besides those found before.
     int32_t units[2 * DV_FUSE_MOST_OPS];
     uint64_t *random = &s->f->random;
     int32_t u = s->next.of[dv_draw_below(random, s->f->g->n)];

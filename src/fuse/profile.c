@@ -99,7 +99,8 @@ static unsigned largest(unsigned demands)
     return out;
 }
 
-// If a tile has only one step, that step is the whole sum.
+// Returns the demands of tiles whose sums have only one step: what they need of
+// one step (S) along an axis is then all of that axis (F).
 static unsigned steps_as_whole(unsigned demands)
 {
     unsigned out = 0;

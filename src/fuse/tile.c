@@ -179,7 +179,8 @@ static int deepest(trial *t)
 
 // -- Cost in closed form -----------------------------------------------------
 
-// What differs between a step and the one before it.
+// How a step differs from the one before it, as bits: another row or column of
+// tiles, another step of the sum; COLD: there is none before it.
 enum { NEW_ROW = 1, NEW_COL = 2, NEW_STEP = 4, COLD = 8 };
 
 static double step_cost(const trial *t, int64_t he, int64_t we, int64_t ke,

@@ -33,8 +33,8 @@ typedef struct dv_sampler_inputs {
     void *const *kept;
 } dv_sampler_inputs;
 
-// Returns the last outermost repeat of a program that has at least two
-// iterations, -1 if there is none.
+// Returns the number of the last repeat that is inside no other one and has at
+// least two iterations, or -1.
 int32_t dv_sampler_repeat(const dv_program *p);
 
 // Whether an element could be recomputed, and if not, why.

@@ -316,7 +316,8 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
         DV_TRY(check_pairs(isa, s, diag));
         return check_copy_next(isa, s, diag);
     }
-    // Rows of A may overlap, as those of a window do.
+    // Rows of A may overlap, as those of a sliding window do: lda may be less
+    // than the length of a row.
     if (!s->panel_a || s->pack_a)
         DV_TRY(check_ld("lda", s->lda, 1, diag));
     DV_TRY(check_ld("ldb", s->ldb, row_b, diag));

@@ -153,7 +153,7 @@ static inline dv_cut dv_cut_even(int32_t n, int32_t most)
     return (dv_cut){n / parts, parts - n % parts, n % parts};
 }
 
-// Arguments of a kernel beside its operands. The pointer to them may be NULL
+// Arguments of a kernel besides its operands. The pointer to them may be NULL
 // when there is no bias, and the kernel neither packs nor uses `next`.
 typedef struct dv_gemm_args {
     const void *bias;

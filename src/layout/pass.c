@@ -54,9 +54,9 @@ dv_status dv_layout_run(dv_pass_cx *cx, dv_plan *plan)
     return st;
 }
 
-// Returns whether the layout's dims that a dim of the tensor (host dim) is
-// stored as have consistent strides and cover its extent (invariants L1 and L2
-// of layout.h).
+// A dim of the tensor may be stored as several dims of the layout. Returns
+// whether their strides are consistent and together they cover its extent
+// (invariants L1 and L2 of layout.h).
 static int covers(const dv_layout *l, const dv_tensor *t, int32_t host)
 {
     int64_t block = 1, stride = 1;

@@ -1,4 +1,4 @@
-// Checks the attributes that TileLang's stage B writes beside, or without, the
+// Checks the attributes that TileLang's stage B writes next to, or without, the
 // lists of tiles of the cores:
 //
 //   partition_mode  "global" or "local_shard", which has these in addition:

@@ -167,7 +167,7 @@ static int find_rows(const dv_nest *n, int cut, int *at)
 // Tiles the loop whose stride in an input is the length of one of its rows, so
 // that one iteration continues where the one before ended. A tile of at most
 // `few` iterations is packed at a time. This is for nests whose output is
-// packed, too: larger tiles would not fit the caches beside it.
+// packed, too: larger tiles would not fit the caches together with it.
 void dv_nest_tile_rows(dv_nest *n, int64_t few)
 {
     int at, i = find_rows(n, 0, &at);

@@ -344,8 +344,8 @@ int dv_nest_is_scheduled(const dv_nest *n);
 void dv_nest_untile(dv_nest *n);
 // Does the same as dv_nest_untile with tiles that were already found.
 void dv_nest_untile_with(dv_nest *n, const dv_nest_tiles *t);
-// Splits dimension i into a loop over tiles and, behind it, the dimension
-// inside a tile of `size` elements. There must be room for one more dimension.
+// Splits dimension i into a loop over tiles and, inside it, a loop over the
+// `size` elements of a tile. There must be room for one more dimension.
 void dv_nest_cut(dv_nest *n, int i, int64_t size);
 
 // The functions below are in verify.c: the rules that a nest must obey.
@@ -535,7 +535,7 @@ void dv_nest_fill(dv_dtype t, uint64_t seed, void *data, int64_t n);
 
 // The functions below are in derive.c: nests from programs.
 
-// The tensors behind a nest's operands: their number in the program (-1 if the
+// The tensors of a nest's operands: their number in the program (-1 if the
 // operand is no tensor), and the offset of the element where all indices are 0.
 typedef struct dv_nest_operands {
     int32_t tensor[DV_MAX_OPERANDS];

@@ -83,7 +83,7 @@ dv_status dv_sums_schedule(dv_nest *n, int64_t *block,
 // Only sums.c and sums_lay.c use the function below.
 
 // Puts the largest m and n that can be accessed in place into the kernel,
-// beside its one k. *block is set as dv_sums_schedule does: to the length of
+// besides its one k. *block is set as dv_sums_schedule does: to the length of
 // the blocks in which k must be summed, or 0. Returns 0 if the nest has more
 // than one k in the kernel.
 int dv_sums_schedule_narrow(dv_nest *n, int64_t *block);

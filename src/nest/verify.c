@@ -305,7 +305,7 @@ static dv_status check_order(const dv_nest *n, dv_diag *diag)
     for (int i = 1; i < n->n_dims; i++)
         if (n->dims[i].exec < n->dims[i - 1].exec)
             return broken(n, i, diag, DV_NEST_RULE_ORDER,
-                          "dimension %d is %s behind dimension %d, which is "
+                          "dimension %d is %s after dimension %d, which is "
                           "%s; first shared, then seq, then prim",
                           i, dv_nest_exec_name(n->dims[i].exec), i - 1,
                           dv_nest_exec_name(n->dims[i - 1].exec));

@@ -174,8 +174,9 @@ static dv_status define_conv(dv_on_loop *l, dv_on_value *out,
                              const dv_on_conv *c, int64_t m, int *ox, dv_term y)
 {
     int n = c->window.n;
-    // Dim 1 of the result runs over groups and the channels of a group; if
-    // there is one of either, it has a single variable.
+    // Dim 1 of the result runs over groups and the channels of a group. If
+    // there is one of either, the other is its only variable; else the result
+    // is defined with both as dims, and reshaped.
     if (c->groups == 1 || m == c->groups) {
         ox[1] = m == c->groups ? ox[1] : ox[2];
         for (int i = 2; i < 2 + n; i++)
@@ -316,7 +317,7 @@ static dv_status spread(dv_on *cx, dv_on_value **x, const dv_on_window *w)
     }
     if (!any)
         return DV_OK;
-    // A dim [n] becomes [n, stride] with zeros behind each element, is
+    // A dim [n] becomes [n, stride] with zeros after each element, is
     // flattened, and loses the last stride - 1 zeros.
     int64_t dims[DV_MAX_DIMS], wide[DV_MAX_DIMS], flat[DV_MAX_DIMS];
     int n = 0;
@@ -799,7 +800,7 @@ dv_status dv_on_max_unpool(dv_on *cx, const dv_onnx_node *n)
             dims[d] = (x->dims[d] - 1) * stride[i] + size[i] - pads[i] -
                       pads[i + spatial];
         // Indices count elements of the shape without output_shape, which adds
-        // zeros behind.
+        // zeros after it.
         after[d] = shape && count == x->n_dims ? shape[d] - dims[d] : 0;
         if (after[d] < 0)
             return dv_on_refuse(cx, "input output_shape is too small");

@@ -36,7 +36,7 @@ static int has_zero(const factor *f)
     return f->zero || f->constant;
 }
 
-// Makes *v a value of another type from which `by` is subtracted.
+// Replaces *v by a new value of type `to`: its elements minus `by`.
 static dv_status lower(dv_on *cx, dv_on_value **v, dv_dtype to, int by)
 {
     int axes[DV_MAX_DIMS];

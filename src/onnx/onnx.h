@@ -37,7 +37,7 @@ struct dv_onnx {
 };
 
 // Imports a model and writes it into a folder as a program, program.dv, whose
-// constants are .npy files beside it.
+// constants are .npy files next to it.
 dv_status dv_onnx_write(const char *path, const dv_onnx_options *options,
                         const char *dir, dv_diag *diag);
 #endif

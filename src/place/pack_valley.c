@@ -38,7 +38,7 @@ typedef struct span {
 } span;
 
 // Returns the time sections of the valley l..r (a run of equal floors between
-// higher walls) and of the walls beside it.
+// higher walls) and of the walls next to it.
 static inline span span_around(int32_t l, int32_t r)
 {
     return (span){l - 1, r + 1};
@@ -300,7 +300,7 @@ static int32_t run_start(const dv_valley *v, int32_t s)
 }
 
 // Marks the run of equal floors that contains time sections a..z, and the two
-// runs beside it, as changed, so that their options are counted again.
+// runs next to it, as changed, so that their options are counted again.
 static void touch(dv_valley *v, int32_t a, int32_t z)
 {
     if (a > v->lo)

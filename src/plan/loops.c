@@ -160,7 +160,7 @@ static dv_status read_loop(dv_lexer *lx, const dv_op *o, dv_tile_loop *l)
     return read_pack(lx, &l->pack);
 }
 
-// Reads one of the words that may stand behind the loops; *any is 0 if there is
+// Reads one of the words that may stand after the loops; *any is 0 if there is
 // none.
 static dv_status read_choice(dv_lexer *lx, dv_tile_schedule *t, int *any)
 {

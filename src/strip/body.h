@@ -225,7 +225,7 @@ static NAME(value) NAME(index)(const dv_strips *s, const dv_expr *e, T *buf)
 
 #if REAL
 // Evaluates a test or a condition in integers. Their buffers, of 8 bytes an
-// element, begin behind those of the floats that are still needed; the result
+// element, begin after those of the floats that are still needed; the result
 // goes through `copy`, because it may overlap them.
 static NAME(value) NAME(eval_whole)(dv_strips *s, const dv_expr *e, int slot)
 {

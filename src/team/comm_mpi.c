@@ -58,7 +58,7 @@ static dv_status say(dv_mpi *m, int code, const char *doing)
 }
 
 // Lets other processes run. A rank that only yields uses up its time share
-// beside processes that compute, and is then scheduled late when its message
+// next to processes that compute, and is then scheduled late when its message
 // arrives; a rank that sleeps is scheduled at once. Short waits only yield, and
 // long waits sleep for at most a sixteenth of the time waited so far.
 static void yield_core(const dv_mpi *m, double waited_s)

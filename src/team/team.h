@@ -96,11 +96,12 @@ struct dv_comm {
 // the same: DV_OK, or the status and message of the lowest rank that failed.
 dv_status dv_comm_agree_status(dv_comm *c, dv_status st, dv_diag *mine,
                                dv_diag *diag);
-// Does the same as dv_comm_agree_status and destroys `mine`.
+// Like dv_comm_agree_status (all ranks agree on the outcome of a step), and
+// also destroys `mine`.
 dv_status dv_comm_conclude(dv_comm *c, dv_status st, dv_diag *mine,
                            dv_diag *diag);
-// Concludes a step and then broadcasts the `bytes` bytes of rank 0's `data` to
-// all ranks, unless the step failed.
+// Like dv_comm_conclude, and then broadcasts the `bytes` bytes of rank 0's
+// `data` to all ranks, unless the step failed.
 dv_status dv_comm_conclude_with(dv_comm *c, dv_status st, dv_diag *mine,
                                 void *data, size_t bytes, dv_diag *diag);
 // Sets *same to 1 if all ranks pass the same hash, collectively; only its upper

@@ -395,7 +395,9 @@ dv_status dv_product_create(dv_product **out, const dv_product_spec *spec,
     p->bias = -1;
     dv_whole_op whole = dv_plan_whole_op(spec->plan, spec->op);
     int indirect = dv_op_gathers(p->o) || dv_access_is_indirect(&p->o->write);
-    // Indices are looked at before whole sums only, and instead of values.
+    // Kernels of products with indirect indices test these before whole sums
+    // only, not before partial ones, and do not also test whether integers fit
+    // 32 bits.
     if (indirect &&
         (spec->parts || (spec->kernel->compute == DV_IN_I64 &&
                          dv_vec_op_fit(spec->plan->ops, p->o) != DV_FITS_ALL)))
@@ -1048,7 +1050,7 @@ static int64_t next_box(const int32_t *side, const dv_tile *t, int64_t n,
     return many * n;
 }
 
-// Moves `begin` behind the box begin..end of one side of a block.
+// Moves `begin` past the box begin..end of one side of a block.
 static void skip_box(const int32_t *side, const dv_tile *t, int64_t *begin,
                      const int64_t *end)
 {

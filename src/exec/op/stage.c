@@ -444,8 +444,9 @@ static inline void put_border(const dv_stage_copy *c, unsigned char *to,
         memset(to, c->border[0], (size_t)n);
 }
 
-// Rows or columns of an image: n from number `first` of the tensor's dim, which
-// are `step` apart; those from `begin` to `end` exist.
+// n rows or columns of an image that a window reads: number i is element
+// first + i * step of the tensor's dim. Those with i in begin..end are inside
+// the tensor, the others are border.
 typedef struct span {
     int64_t first, step, n, begin, end;
 } span;

@@ -18,6 +18,6 @@ int dv_tile_loops_cut(dv_tile_schedule *s, uint32_t vars, int64_t size,
 // operand, or k would be summed in another order than `sums`.
 int dv_tile_loops_apply(dv_nest *n, const dv_tile_schedule *as,
                         const dv_sum_order *sums);
-// Returns what the plan says beside the loops.
+// Returns what the plan says besides the loops.
 dv_contraction_choices dv_tile_loops_choices(const dv_tile_schedule *as);
 #endif

@@ -936,7 +936,8 @@ static int64_t fuse_length(const dv_vec_operand *operands, int n_operands)
     return n;
 }
 
-// Returns a description of the op from which loops are chosen.
+// Returns the op from which loops are chosen: in the plan of a rank, that of
+// the team's program of which the rank computes a part.
 static dv_vec_spec whole_of(const dv_vec_spec *spec)
 {
     dv_vec_spec whole = *spec;
@@ -1023,7 +1024,7 @@ static int32_t size_of(const dv_expr *e)
 }
 
 // Returns whether an expression has values of variables, or may have parts in
-// lanes of integers beside floats.
+// lanes of integers next to floats.
 static int is_mixed(const maker *m, const dv_expr *e)
 {
     int mixed =

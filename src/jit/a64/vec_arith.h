@@ -18,7 +18,7 @@ void dv_a64_vec_widen(dv_gen *g, int v, dv_dtype t, dv_dtype to);
 // that holds them: v if the types are equal, else n.
 int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t);
 // Converts lanes to bf16 on a machine without the instruction for it. This
-// needs two registers beside the free register n, so two others are saved in
+// needs two registers besides the free register n, so two others are saved in
 // the 32 bytes of stack at offset `lent` and restored afterwards. Returns n.
 int dv_a64_vec_soft_bf16(dv_gen *g, int n, int v, int is64, int64_t lent);
 // Sets the distances of all loads of constants in code that is followed by the

@@ -36,7 +36,7 @@ typedef struct dv_vec_alloc {
     // none.
     int32_t *home_reg;
     int32_t *home_slot;
-    int32_t *pool; // index among the constants behind the code; -1: not added
+    int32_t *pool; // index among the constants after the code; -1: not added
     // All ones if the value differs between the unrolled copies of the loop
     // body, 0 if one value serves all copies.
     uint8_t *copies;
@@ -117,7 +117,7 @@ int dv_vec_is_effect(const dv_vec_value *v);
 int dv_vec_alloc_home(dv_vec_alloc *a);
 int dv_vec_alloc_temp(dv_vec_alloc *a);
 void dv_vec_alloc_release(dv_vec_alloc *a, int reg);
-// Returns the index of a constant in the pool (the constants behind the code),
+// Returns the index of a constant in the pool (the constants after the code),
 // which it adds if it is missing.
 int32_t dv_vec_pool(dv_vec_plan *p, dv_arena *arena, uint64_t bits,
                     int32_t lanes);

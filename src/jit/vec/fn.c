@@ -38,9 +38,9 @@ static int32_t divide(dv_vec_build *b, const int32_t *args)
     return dv_vec_put(b, DV_V_FDIV, x, y, 0);
 }
 
-// Both factors are first scaled closer to 1 if the reciprocal would be out of
-// range or denormal. Whether an element is divided or multiplied must not
-// depend on the loops, so that the same is done if y is not loop-invariant.
+// Emits x / y as x * (1 / y). x and y are first multiplied by a power of two if
+// 1 / y would overflow or be denormal. The choice between dividing and
+// multiplying must not depend on the loops, so y need not be loop-invariant.
 int32_t dv_vec_share(dv_vec_build *b, int32_t x, int32_t y)
 {
     double far = b->is64 ? 0x1p512 : 0x1p64;

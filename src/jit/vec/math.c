@@ -550,10 +550,10 @@ int32_t dv_vec_log(dv_vec_build *b, const int32_t *x)
     return log_specials(b, x[0], log_sum(b, e, P(FSUB, m, K(1))));
 }
 
-// Returns log(1 + x + rest), where `rest` is small beside x, as the log of the
-// rounded sum y = 1 + x = 2^e m, whose rounding error and `rest` are added to
-// m - 1; rest < 0: none. Without the error the result would be inexact near 0,
-// where m - 1 + error is x itself.
+// Returns log(1 + x + rest), where `rest` is small compared with x, as the log
+// of the rounded sum y = 1 + x = 2^e m, whose rounding error and `rest` are
+// added to m - 1; rest < 0: none. Without the error the result would be inexact
+// near 0, where m - 1 + error is x itself.
 static int32_t log_of_sum(dv_vec_build *b, int32_t x, int32_t rest)
 {
     int32_t one = K(1), e;

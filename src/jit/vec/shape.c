@@ -178,7 +178,7 @@ static dv_status check_lead(const dv_vec_shape *s, int i, dv_diag *diag)
         lead->lead || lead->dtype != o->dtype || lead->inner != o->inner ||
         lead->outer != o->outer)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "operand %d cannot lie behind operand %d", i,
+                       "operand %d cannot lie after operand %d", i,
                        o->lead - 1);
     return DV_OK;
 }

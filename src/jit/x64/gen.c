@@ -348,7 +348,7 @@ void dv_x_reloc_constant(dv_x *g, int to)
     g->fixes[g->n_relocs++].to = to;
 }
 
-// Appends the constants behind the code and patches the displacements of all
+// Appends the constants after the code and patches the displacements of all
 // instructions that read them.
 static void put_constants(dv_x *g)
 {

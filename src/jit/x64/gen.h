@@ -1,5 +1,5 @@
 // Helpers shared by the x86-64 generators: registers by role, additions of
-// constants, full and partial vectors, constants behind the code, prologue and
+// constants, full and partial vectors, constants after the code, prologue and
 // epilogue of a kernel.
 //
 // One generator serves two instruction sets. AVX2 has 16 registers of 32 bytes
@@ -66,7 +66,7 @@ typedef struct dv_x {
     uint32_t saved;     // bit mask of the general registers that were pushed
     int n_relocs, size; // number of entries of fixes, bytes of constants
     struct {
-        uint32_t at; // code offset just behind the 4-byte displacement to patch
+        uint32_t at; // code offset just after the 4-byte displacement to patch
         int to;      // offset of the constant that the displacement refers to
     } fixes[MAX_RELOCS];
     unsigned char constants[512];
@@ -166,7 +166,7 @@ void dv_x_patch_jump(dv_x *g, size_t from);
 // bytes.
 void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off, int bytes);
 
-// Adds n bytes to the constants behind the code, or finds equal ones, and
+// Adds n bytes to the constants after the code, or finds equal ones, and
 // returns their offset. dv_x_load_constant loads a vector from there.
 // dv_x_load_word loads a vector of vl bytes with the same word in all lanes.
 int dv_x_constant(dv_x *g, const void *data, int n);

@@ -47,7 +47,7 @@ static const operands forms[] = {
 };
 
 // Generating a kernel should take little time, so instructions are written
-// directly to the code buffer, eight bytes at a time: what is written behind an
+// directly to the code buffer, eight bytes at a time: what is written after an
 // instruction is overwritten by the next one. The caller has checked that ROOM
 // bytes, enough for any instruction, are left.
 enum { ROOM = 16 };
@@ -136,7 +136,7 @@ typedef struct memory {
     unsigned n;
 } memory;
 
-// Returns the operand at base + disp. `sib` has the bits of sib beside the
+// Returns the operand at base + disp. `sib` has the bits of sib besides the
 // base; -1: no sib. An 8-bit displacement counts in 1 << log bytes.
 static inline memory memory_at(int base, int sib, int disp, int log)
 {
@@ -151,7 +151,7 @@ static inline memory memory_at(int base, int sib, int disp, int log)
     return (memory){mod << 6 | w | (uint64_t)bytes << 8 * n, n + mod * mod};
 }
 
-// Returns the bits of sib beside the base for memory without index; -1: it
+// Returns the bits of sib besides the base for memory without index; -1: it
 // needs no sib.
 static inline int sib_without_index(int base)
 {

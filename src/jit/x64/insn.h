@@ -52,7 +52,7 @@ typedef struct dv_x_row {
 } dv_x_row;
 extern const dv_x_row dv_x_rows[];
 
-// Base registers beside 0 to 15: DV_X_RIP is relative to the next instruction,
+// Base registers besides 0 to 15: DV_X_RIP is relative to the next instruction,
 // DV_X_NONE means no register.
 enum { DV_X_RIP = 16, DV_X_NONE = -1 };
 enum { DV_X_ZERO = 8 }; // added to a mask: clears masked-off lanes

@@ -14,7 +14,7 @@
 // not the packed order, the block is transposed in registers.
 //
 // vpdpbusd needs one unsigned operand: rows are stored with 128 added, and
-// behind the columns there is the excess that this causes, 128 times the sum of
+// after the columns there is the excess that this causes, 128 times the sum of
 // each column.
 #include "base/math.h"
 #include "jit/x64/tile.h"

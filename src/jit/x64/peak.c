@@ -6,7 +6,7 @@
 enum { X_TURNS = 7, TILES = 4 };
 
 // Emits the loop for AMX tiles of 32 rows by 32 columns and returns the
-// operations of an iteration.
+// number of operations in an iteration.
 static int tiles(dv_x *g, int dtype)
 {
     dv_code *code = g->code;

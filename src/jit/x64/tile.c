@@ -332,7 +332,7 @@ static void add_sets(dv_x *g, const dv_prod_tile *t)
         dv_x_run_3(g->code, DV_XI(g, vadd), g->vb, half * n, 0, 0, half * n, 1);
 }
 
-// Initialises the accumulators to minus the correction terms behind packed B,
+// Initialises the accumulators to minus the correction terms after packed B,
 // which cancel the excess of products with A + 128 (pairs.c).
 static void init_with_correction(dv_x *g, const dv_prod *p,
                                  const dv_prod_tile *t)

@@ -3,7 +3,7 @@
 // comparisons, whose results AVX-512 puts into mask registers.
 //
 // The plan has all vector registers except two temporaries. Constants are
-// behind the code and addressed from X_POOL: first the plan's, single elements
+// after the code and addressed from X_POOL: first the plan's, single elements
 // that are broadcast when loaded, then whole vectors that this back end adds.
 #include "jit/x64/vec.h"
 

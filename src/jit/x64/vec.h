@@ -10,8 +10,8 @@ enum { K_TMP = 1 };
 enum { X_FAR = 10, X_POOL = 13, X_LEFT = 14, X_COUNT = 15 };
 enum { N_POINTERS = 10, MAX_OWN = 64 };
 
-// A vector of constants behind the code that the back end adds to the plan's
-// constants.
+// A vector of constants, stored after the code, that the back end adds to the
+// plan's constants.
 typedef struct dv_x_own_vector {
     uint64_t bits; // the constant: 8 bytes that are repeated
     int lanes;     // lanes that hold `bits`, the others hold 0; 0: all lanes

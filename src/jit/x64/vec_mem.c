@@ -127,8 +127,8 @@ static void widen_4(dv_x_vec *m, int vl, int v, dv_dtype t, dv_x_rm from)
     }
 }
 
-// Converts to the type `to` of the lanes, from memory or from the low elements
-// of a register.
+// Loads elements of type t, from memory or from the low elements of a register,
+// into register v, converted to the type `to` of the lanes.
 static void widen(dv_x_vec *m, int v, dv_dtype t, dv_dtype to, dv_x_rm from)
 {
     int whole = !dv_is_float(t);

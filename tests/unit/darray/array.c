@@ -283,7 +283,7 @@ TEST(test_strays)
     diag = dv_diag_create();
     dim = 1;
     assert_int_equal(dv_team_local(3, do_join, &dim, diag), DV_E_USAGE);
-    assert_non_null(strstr(dv_diag_text(diag), "its shape behind dim 0"));
+    assert_non_null(strstr(dv_diag_text(diag), "its shape after dim 0"));
     dv_diag_destroy(diag);
     diag = dv_diag_create();
     assert_int_equal(dv_team_local(5, do_stray, NULL, diag), DV_E_USAGE);

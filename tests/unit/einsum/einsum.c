@@ -185,7 +185,7 @@ static const mistake wrong_expressions[] = {
     {"i>j", "2 2", DV_E_SYNTAX, 2, "a '>' without '-': the arrow is '->'"},
     {"i->i->i", "2", DV_E_SYNTAX, 5, "a second '->'"},
     {"i->i,j", "2", DV_E_SYNTAX, 5,
-     "a ',' behind the arrow: there is one output"},
+     "a ',' after the arrow: there is one output"},
     {"i..", "2x2", DV_E_SYNTAX, 2, "a '.' alone: an ellipsis is '...'"},
     {".i..", "2x2", DV_E_SYNTAX, 1, "a '.' alone: an ellipsis is '...'"},
     {"...i...", "2x2", DV_E_SYNTAX, 5, "a second '...' in one operand"},
@@ -203,7 +203,7 @@ static const mistake wrong_expressions[] = {
     {"", "2", DV_E_SHAPE, 1,
      "operand 0 has 1 dim, the expression gives it 0 indices"},
     {"i...j", "2", DV_E_SHAPE, 1,
-     "operand 0 has 1 dim, the expression gives it 2 indices beside '...'"},
+     "operand 0 has 1 dim, the expression gives it 2 indices besides '...'"},
     {"ij,jk->ik", "2x3 4x5", DV_E_SHAPE, 4,
      "index j is 4 long here (dim 0 of operand 1) but 3 before (dim 1 of "
      "operand 0)"},
