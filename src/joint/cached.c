@@ -43,9 +43,18 @@ enum {
     MARGIN = 5
 };
 
-static const rates *rates_of(const dv_plan *plan)
+// Returns the rates of the target: those of the table, or what its description
+// says of multiply-adds and main memory.
+static rates rates_of(const dv_plan *plan)
 {
-    return plan->target.vector_bytes > 16 ? &avx : &neon;
+    const dv_target *t = &plan->target;
+    rates r = t->vector_bytes > 16 ? avx : neon;
+    if (t->mac_rate_per_s > 0)
+        r.fma = 1e9 * (double)t->vector_bytes / 4 / t->mac_rate_per_s;
+    if (t->memory_bandwidth_bytes_per_s > 0)
+        r.memory = fmax(
+            1e9 * (double)t->cores / t->memory_bandwidth_bytes_per_s, r.l3);
+    return r;
 }
 
 double dv_cache_near(const dv_plan *plan)
@@ -63,10 +72,10 @@ double dv_cache_far(const dv_plan *plan)
 // when three quarters of it are used.
 static double rate_of(const dv_plan *plan, double bytes)
 {
-    const rates *r = rates_of(plan);
-    return bytes <= dv_cache_near(plan) * 3 / 4  ? r->l2
-           : bytes <= dv_cache_far(plan) * 3 / 4 ? r->l3
-                                                 : r->memory;
+    rates r = rates_of(plan);
+    return bytes <= dv_cache_near(plan) * 3 / 4  ? r.l2
+           : bytes <= dv_cache_far(plan) * 3 / 4 ? r.l3
+                                                 : r.memory;
 }
 
 int dv_cache_dim(const dv_op *o, const dv_access *a, int v)
@@ -107,23 +116,23 @@ static int last_var(const dv_op *o, const dv_access *a)
 // belong to neighbouring rows of the result.
 static double pack_ns(const dv_plan *plan, const dv_op *o, const dv_access *a)
 {
-    const rates *r = rates_of(plan);
+    rates r = rates_of(plan);
     int last = last_var(o, a);
     if (last >= 0 && o->vars[last].reduce)
-        return r->transposed;
+        return r.transposed;
     for (int v = 0; last >= 0 && v < o->n_vars; v++)
         if (dv_access_dim(o, a, v) >= 0 &&
             dv_access_dim(o, &o->write, v) > dv_access_dim(o, &o->write, last))
-            return r->gathered;
-    return r->copied;
+            return r.gathered;
+    return r.copied;
 }
 
 static double compute_ns(const dv_plan *plan, const dv_op *o, double points)
 {
-    const rates *r = rates_of(plan);
+    rates r = rates_of(plan);
     double lanes = (double)plan->target.vector_bytes / 4;
     int steps = dv_op_kind(o) == DV_KIND_CONTRACTION ? 1 : STEPS;
-    return points / lanes * r->fma * steps;
+    return points / lanes * r.fma * steps;
 }
 
 static double elem_bytes(const dv_plan *plan, int32_t tensor)
@@ -137,8 +146,8 @@ static double all_bytes(const dv_plan *plan, int32_t tensor)
 }
 
 // Returns the cost of a byte of a tensor that other groups use, too. Between
-// the groups, a cache keeps it beside what else they touch, which is about as
-// much again.
+// the groups, a cache keeps it together with what else they touch, which is
+// about as much again.
 static double shared_ns(const dv_plan *plan, int32_t tensor)
 {
     double share = all_bytes(plan, tensor) / (double)plan->target.cores;
@@ -403,7 +412,7 @@ double dv_cache_after(const dv_cache_chain *c, int32_t op)
         if (t->chain != c->number || t->writer < 0 || read_before(o, r))
             continue;
         double bytes = elems_of_tile(plan, op, a) * elem_bytes(plan, a->tensor);
-        if (rate_of(plan, bytes) > rates_of(plan)->l2)
+        if (rate_of(plan, bytes) > rates_of(plan).l2)
             return HUGE_VAL;
         double saved =
             bytes * (shared_ns(plan, a->tensor) - rate_of(plan, bytes));
