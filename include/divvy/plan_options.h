@@ -94,7 +94,9 @@ typedef struct dv_plan_options {
     // scratchpads.
     dv_solver solver;
     int64_t place_budget; // maximum steps of the solver; 0: default
-    double time_limit_s;  // limit on the solver's time; 0: none
+    // Limit on the time of the searches for divisions, groups and addresses; 0:
+    // none. A plan whose search it ended says so (`cut_short`).
+    double time_limit_s;
     // Called after every pass with the plan so far; NULL: not called.
     void (*after_pass)(void *user, const char *pass, double ms,
                        const dv_plan *plan);

@@ -1,4 +1,5 @@
 #include "base/stop.h"
+#include "base/clock.h"
 
 // The innermost call of this thread whose caller may stop it.
 static _Thread_local dv_stop *current;
@@ -29,6 +30,21 @@ int dv_stop_wanted(void)
             return 1;
     }
     return 0;
+}
+
+int dv_stop_late(void)
+{
+    int late = 0;
+    for (const dv_stop *s = current; s && !late; s = s->outer)
+        late = s->late || (s->until_s > 0 && dv_clock_s() > s->until_s);
+    if (late)
+        current->late = 1;
+    return late;
+}
+
+int dv_stop_was_late(void)
+{
+    return current && current->late;
 }
 
 dv_status dv_stop_check(dv_diag *diag)

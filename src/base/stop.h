@@ -8,6 +8,10 @@
 //
 // Searches that can end early with what they have found ask dv_stop_wanted.
 // What the caller has said once stays said. Each thread has its own calls.
+//
+// A call may also have a time limit, until_s. It does not end the call:
+// searches ask dv_stop_late where they test their budgets, and keep the best of
+// what they have found by then.
 #ifndef DV_STOP_H
 #define DV_STOP_H
 #include "base/diag.h"
@@ -17,6 +21,8 @@ typedef struct dv_stop {
     void *user;
     const char *step; // what the call is doing, in one word
     int stopped;
+    double until_s;        // time of dv_clock_s when searches end; 0: no limit
+    int late;              // 1 if a search was told that this time has passed
     struct dv_stop *outer; // the call that made this one
 } dv_stop;
 
@@ -25,6 +31,11 @@ void dv_stop_end(const dv_stop *s);
 // Names the step of the current call.
 void dv_stop_step(const char *step);
 int dv_stop_wanted(void);
+// Returns whether the time limit of the current call, or of a call that made
+// it, has passed; the search that asks ends then.
+int dv_stop_late(void);
+// Returns whether dv_stop_late has told a search of the current call to end.
+int dv_stop_was_late(void);
 // Fails with DV_E_CANCELLED if the current call is to end.
 dv_status dv_stop_check(dv_diag *diag);
 #endif

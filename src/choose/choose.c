@@ -27,7 +27,8 @@ int64_t dv_chooser_work(const dv_chooser *c)
 int dv_chooser_done(const dv_chooser *c)
 {
     return c->best_bound >= c->best_cost || dv_chooser_work(c) >= c->budget ||
-           (c->end_s > 0 && dv_clock_s() >= c->end_s) || dv_stop_wanted();
+           (c->end_s > 0 && dv_clock_s() >= c->end_s) || dv_stop_late() ||
+           dv_stop_wanted();
 }
 
 double dv_chooser_round(const dv_chooser *c, double bound)

@@ -47,9 +47,20 @@ static int keeps_nothing(const dv_plan *plan)
     return passed;
 }
 
-// Returns the plan's text, followed by lines about the predicted time, about
-// scratchpads that are not used, and about what was proved. With `one_rank`, a
-// team's plan has only the class of the rank that it is for.
+// Returns whether the time limit ended the search for the plan, or for that of
+// a class of ranks.
+static int was_cut_short(const dv_plan *plan)
+{
+    int any = plan->scratch.cut_short;
+    for (int32_t i = 0; i < plan->n_classes; i++)
+        any |= plan->classes[i].plan->scratch.cut_short;
+    return any;
+}
+
+// Returns the plan's text, followed by lines about the predicted time, about a
+// time limit that ended the search, about scratchpads that are not used, and
+// about what was proved. With `one_rank`, a team's plan has only the class of
+// the rank that it is for.
 static char *text_of(const dv_plan *plan, int checked, int one_rank)
 {
     dv_text out = {0};
@@ -66,6 +77,9 @@ static char *text_of(const dv_plan *plan, int checked, int one_rank)
         dv_price_print(&out, &p);
         dv_put(&out, "\n");
     }
+    if (was_cut_short(&some))
+        dv_put(&out, "# time limit: it ended the search; the same call may "
+                     "make another plan, one with more time a better one\n");
     if (checked && keeps_nothing(plan))
         dv_put(&out, "# scratch: nothing stays on the cores; --explain says "
                      "why\n");

@@ -371,6 +371,9 @@ static void try_from(search *s, int32_t i)
     double alone = s->partitions[i].ns + dv_cache_alone(plan, i);
     if (alone < s->partitions[i + 1].ns)
         s->partitions[i + 1] = (partition){.ns = alone, .first = i};
+    // After the time limit every op is a group.
+    if (dv_stop_late())
+        return;
     try_own(s, i, alone);
     s->c.levels = 0;
     s->covered = s->priced = i + 1;

@@ -15,6 +15,7 @@
 // or as fast with less main memory traffic. This is repeated from the new plan.
 // The effort is limited by counts, so the result is deterministic.
 #include "base/math.h"
+#include "base/stop.h"
 #include "joint/joint.h"
 #include <string.h>
 
@@ -286,7 +287,7 @@ static int is_better(const dv_joint_price *a, const dv_joint_price *b)
 // Returns 0 when out of memory.
 static int estimate(chains *c, trial *t, trial *top, int32_t *n)
 {
-    if (c->estimated >= MAX_ESTIMATED)
+    if (c->estimated >= MAX_ESTIMATED || dv_stop_late())
         return 1;
     int32_t cut = apply(c, t);
     c->estimated += c->plan->ops->n_ops;
@@ -352,7 +353,8 @@ static dv_status plan_top(chains *c, const trial *top, int32_t n, int *improved)
 {
     dv_plan_snapshot base = c->best, found = c->best;
     *improved = 0;
-    for (int32_t i = 0; i < n && c->planned < MAX_PLANNED_OPS; i++) {
+    for (int32_t i = 0;
+         i < n && c->planned < MAX_PLANNED_OPS && !dv_stop_late(); i++) {
         dv_plan_snapshot now;
         dv_joint_price price;
         c->planned += c->plan->ops->n_ops;
@@ -376,7 +378,7 @@ static dv_status search(chains *c)
 {
     int improved = 1;
     while (improved && c->estimated < MAX_ESTIMATED &&
-           c->planned < MAX_PLANNED_OPS) {
+           c->planned < MAX_PLANNED_OPS && !dv_stop_late()) {
         trial top[MAX_PLANNED + 1];
         int32_t n = 0;
         if (!estimate_all(c, top, &n))

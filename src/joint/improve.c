@@ -2,6 +2,7 @@
 // another order of ops, or recomputing some tensors, saves more main memory
 // traffic. The effort is limited by a count, not by time; the plan never gets
 // worse.
+#include "base/stop.h"
 #include "plan/traffic.h"
 #include "joint/joint.h"
 #include <string.h>
@@ -99,9 +100,10 @@ static dv_status improve(improver *x)
         // All candidates are resident in scratchpads already, so nothing can be
         // improved.
         return DV_OK;
-    if (x->rules->reorder)
+    if (x->rules->reorder && !dv_stop_late())
         DV_TRY(try_change(x, -1));
-    for (int32_t t; x->rules->recompute && x->work < MAX_WORK;) {
+    for (int32_t t;
+         x->rules->recompute && x->work < MAX_WORK && !dv_stop_late();) {
         // Look for tensors that found no room in the scratchpads when residents
         // were first chosen.
         x->plan->scratch = first;

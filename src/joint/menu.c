@@ -9,6 +9,7 @@
 // cut by their first or second variable to begin with. The effort is limited by
 // the number of ops of all tried plans, so that the result is deterministic.
 #include "base/math.h"
+#include "base/stop.h"
 #include "plan/price.h"
 #include "plan/traffic.h"
 #include "joint/joint.h"
@@ -39,10 +40,12 @@ typedef struct menus {
     dv_joint_price least; // a lower bound of the price of any plan
 } menus;
 
-// Returns whether the best plan is known to be optimal, or the work is done.
+// Returns whether the best plan is known to be optimal, or the work is done, or
+// the time limit has passed.
 static int is_done(const menus *m)
 {
-    return m->work >= MAX_WORK || !dv_joint_cheaper(&m->least, &m->price);
+    return m->work >= MAX_WORK || !dv_joint_cheaper(&m->least, &m->price) ||
+           dv_stop_late();
 }
 
 // Divides an op as `d` says; op `like`, which may be the same, is equal and was

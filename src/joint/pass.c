@@ -1,6 +1,7 @@
 // Pass joint: divides ops, groups them and chooses what is resident on the
 // cores, all against one price. It writes the sections of the passes divide,
 // group and scratch, which then have nothing left to do.
+#include "base/stop.h"
 #include "joint/joint.h"
 #include <string.h>
 
@@ -81,6 +82,9 @@ static dv_status search(dv_plan *plan, const dv_scratch_rules *rules,
     dv_divide_space *const *spaces = dv_joint_spaces(plan, arena);
     if (!spaces || !dv_plan_snapshot_save(&before, plan, arena))
         return dv_nomem(diag);
+    *loops = (dv_tile_loops){0};
+    if (dv_stop_late())
+        return DV_OK;
     DV_TRY(dv_joint_assess(&own, plan, &quick, arena, diag));
     dv_plan_snapshot_restore(&before, plan);
     DV_TRY(dv_joint_follow(plan, &quick, spaces, 0, arena, diag));
@@ -96,10 +100,10 @@ static dv_status search(dv_plan *plan, const dv_scratch_rules *rules,
     DV_TRY(dv_joint_chains(plan, &quick, spaces, &price, arena, diag));
     DV_TRY(dv_joint_menus(plan, &quick, spaces, &price, arena, diag));
     DV_TRY(dv_joint_together(plan, &quick, spaces, &price, arena, diag));
-    *loops = (dv_tile_loops){0};
-    return rules->tiles ? loop_over_tiles(plan, &quick, rules, spaces, price,
-                                          loops, arena, diag)
-                        : DV_OK;
+    return rules->tiles && !dv_stop_late()
+               ? loop_over_tiles(plan, &quick, rules, spaces, price, loops,
+                                 arena, diag)
+               : DV_OK;
 }
 
 // Numbers the ops of a plan with loops over tiles as its text will, and sets
@@ -228,6 +232,7 @@ dv_status dv_joint_run(dv_pass_cx *cx, dv_plan *plan)
             for_scratchpads(plan, cx->options->joint, &rules, &arena, cx->diag);
     else if (cx->options->divide != DV_DIVIDE_SPAN)
         st = dv_joint_for_caches(plan, &arena, cx->diag);
+    plan->scratch.cut_short = dv_stop_was_late();
     dv_arena_free(&arena);
     return st;
 }

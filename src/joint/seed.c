@@ -2,6 +2,7 @@
 // all combinations of a few divisions per op, judged by the bytes of the
 // tensors that find no room in the scratchpads.
 #include "base/math.h"
+#include "base/stop.h"
 #include "joint/joint.h"
 #include <string.h>
 
@@ -102,6 +103,12 @@ static dv_status score(seeder *s)
     return st;
 }
 
+// Returns whether no further combination is tried, after at least one.
+static int is_done(const seeder *s)
+{
+    return s->leaves >= MAX_LEAVES || (s->leaves > 0 && dv_stop_late());
+}
+
 // Tries all variants (ways to cut an op into slices) of op i, each with all
 // variants of the ops after it, beginning with the current ones.
 static dv_status try_from(seeder *s, int32_t i)
@@ -110,7 +117,7 @@ static dv_status try_from(seeder *s, int32_t i)
         i++;
     if (i == s->plan->ops->n_ops)
         return score(s);
-    for (int k = 0; k < s->ops[i].n && s->leaves < MAX_LEAVES; k++) {
+    for (int k = 0; k < s->ops[i].n && !is_done(s); k++) {
         DV_TRY(set_variant(s, i, k));
         DV_TRY(try_from(s, i + 1));
     }

@@ -20,6 +20,7 @@
 // be faster, or as fast with less traffic. This is repeated from the new plan.
 // The effort is limited by counts, so the result is deterministic.
 #include "base/math.h"
+#include "base/stop.h"
 #include "plan/traffic.h"
 #include "joint/joint.h"
 #include <string.h>
@@ -407,8 +408,9 @@ static void estimate_runs(looper *l, trial *t, trial *best)
 {
     double before = 0;
     t->moved = 0;
-    for (int32_t op = t->first; op < l->plan->ops->n_ops &&
-                                op < t->first + MAX_RUN && l->steps < MAX_STEPS;
+    for (int32_t op = t->first;
+         op < l->plan->ops->n_ops && op < t->first + MAX_RUN &&
+         l->steps < MAX_STEPS && !dv_stop_late();
          op++, l->steps++) {
         if (t->moved >> (op - t->first) & 1)
             continue;
@@ -747,7 +749,8 @@ static dv_status search(looper *l, int *any)
         find_losses(l);
         dv_plan_snapshot_restore(&l->best, l->plan);
         int32_t n = estimate_all(l, top);
-        for (int32_t i = 0; i < n && l->planned < MAX_PLANNED_OPS; i++)
+        for (int32_t i = 0;
+             i < n && l->planned < MAX_PLANNED_OPS && !dv_stop_late(); i++)
             DV_TRY(plan_trial(l, &top[i], &found));
         if (found.any)
             DV_TRY(accept(l, &found));

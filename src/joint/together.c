@@ -17,6 +17,7 @@
 // overlap, copies have limits, and addresses must be found. So the answer is
 // only a candidate: the plan is made from it and kept if it is cheaper.
 #include "base/math.h"
+#include "base/stop.h"
 #include "divvy/choose.h"
 #include "plan/price.h"
 #include "plan/traffic.h"
@@ -132,15 +133,15 @@ static double access_us(const together *x, int32_t op, int k)
     return memory_us(x, dv_divide_transferred_by_all(x->spaces[op], k, &d));
 }
 
-// Returns the op that hands an operand to an op, or -1.
+// Returns the op before op `op` that writes the tensor of its read r, or -1.
 static int32_t giver_of(const together *x, int32_t op, int r)
 {
     int32_t from = x->def[x->plan->ops->ops[op].reads[r].tensor];
     return from < op ? from : -1;
 }
 
-// Returns the time of an op without what other ops hand to it, and without the
-// write of its result.
+// Returns the predicted time of an op, not counting reads of other ops' results
+// or the write of its own.
 static double own_us(const together *x, int32_t op)
 {
     const dv_plan *plan = x->plan;
@@ -403,8 +404,10 @@ dv_status dv_joint_together(dv_plan *plan, const dv_scratch_rules *rules,
         least = {dv_plan_least_us(plan), (double)dv_plan_least_bytes(plan)};
     if (!dv_joint_cheaper(&least, price))
         return DV_OK; // the plan cannot be better
-    // With tenants, results stay on the cores only in groups, which are made
-    // later.
+    if (dv_stop_late())
+        return DV_OK;
+    // If other programs share the scratchpads (tenants), results stay there
+    // only within groups, which are made later.
     if (rules->tenants)
         return DV_OK;
     if (!dv_plan_snapshot_save(&before, plan, arena))

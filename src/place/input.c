@@ -48,8 +48,8 @@ static dv_status check_uses(const reader *r, size_t i)
                          "uses must be strictly increasing, and %" PRId64
                          " comes after %" PRId64,
                          b->uses[u].tick, b->uses[u - 1].tick);
-    // An empty lifetime is reported elsewhere (check_range). Uses are not
-    // compared with one here, because its last tick, end - 1, might overflow.
+    // Uses are only compared with a lifetime that is not empty; check_range
+    // reports those that are.
     if (b->start < b->end &&
         (b->uses[0].tick < b->start || b->uses[b->n_uses - 1].tick >= b->end))
         return wrong(r, i, DV_E_BUFFER,
@@ -430,5 +430,5 @@ int64_t dv_place_capacity(int64_t memory_bytes, double taken, int64_t align)
 int dv_deadline_passed(const dv_effort *effort)
 {
     return (effort->until_s > 0 && dv_clock_s() > effort->until_s) ||
-           dv_stop_wanted();
+           dv_stop_late() || dv_stop_wanted();
 }

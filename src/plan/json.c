@@ -391,6 +391,8 @@ static void scratch_json(dv_json *j, const dv_plan *plan, int parts)
     // "exact" is false if, for some access, the number of elements that it
     // moves could not be determined.
     dv_json_bool(j, "exact", t.exact);
+    if (s->cut_short)
+        dv_json_bool(j, "cut_short", 1);
     peak_json(j, plan);
     if (parts & DV_JSON_BUFFERS)
         buffers_json(j, plan);

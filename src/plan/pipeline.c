@@ -135,11 +135,14 @@ static dv_status run_watched(dv_pass_cx *cx, dv_plan *plan, int first)
     return DV_OK;
 }
 
-// Runs the passes from number `first` on; the caller may stop them.
+// Runs the passes from number `first` on; the caller may stop them, and the
+// time limit of the options ends their searches.
 static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
 {
     dv_stop stop = {.watch = cx->options->watch,
                     .user = cx->options->watch_user};
+    if (cx->options->time_limit_s > 0)
+        stop.until_s = dv_clock_s() + cx->options->time_limit_s;
     dv_stop_begin(&stop);
     dv_status st = run_watched(cx, plan, first);
     dv_stop_end(&stop);

@@ -234,6 +234,8 @@ typedef struct dv_scratch {
     // are lost at every boundary between groups (ops that share one tile
     // space).
     int tenants;
+    // 1 if the time limit ended the search for divisions and residents.
+    int cut_short;
     dv_home *homes;
     int32_t n_homes;
     // home_of[op][k] is the home (resident tensor) from which access k (reads,

@@ -15,6 +15,7 @@
 // main memory once for all cores, and "shared" a home that is loaded so. A home
 // of a group that loops over tiles holds one tile at a time; a comment says so.
 // "summed" are accumulators of an op that sums up the tiles of such a group.
+#include "base/stop.h"
 #include "plan/traffic.h"
 #include "scratch/scratch.h"
 #include <inttypes.h>
@@ -76,6 +77,7 @@ dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
     dv_status st = dv_scratch_choose_homes(plan, &rules, &arena, cx->diag);
     if (st == DV_OK)
         dv_scratch_count_saved(plan);
+    plan->scratch.cut_short = dv_stop_was_late();
     dv_arena_free(&arena);
     return st;
 }
@@ -194,8 +196,9 @@ static void print_home(dv_text *out, const dv_plan *plan, int32_t i)
 void dv_scratch_print(dv_text *out, const dv_plan *plan)
 {
     const dv_scratch *s = &plan->scratch;
-    dv_put(out, "scratch %s capacity %" PRId64 "%s {\n", s->solver,
-           s->capacity_bytes, s->tenants ? " tenants" : "");
+    dv_put(out, "scratch %s capacity %" PRId64 "%s%s {\n", s->solver,
+           s->capacity_bytes, s->tenants ? " tenants" : "",
+           s->cut_short ? " cut_short" : "");
     for (int32_t i = 0; i < s->n_homes; i++)
         print_home(out, plan, i);
     for (int32_t i = 0; i < s->n_shares; i++) {
@@ -325,6 +328,10 @@ static dv_status read_head(dv_plan *plan, dv_lexer *lx)
     DV_TRY(dv_lex_int(lx, &s->capacity_bytes, "a number of bytes"));
     if (dv_lex_is(lx, "tenants")) {
         s->tenants = 1;
+        DV_TRY(dv_lex(lx));
+    }
+    if (dv_lex_is(lx, "cut_short")) {
+        s->cut_short = 1;
         DV_TRY(dv_lex(lx));
     }
     return dv_lex_expect(lx, '{', "'{'");

@@ -344,8 +344,8 @@ static double spares(const solver *s, const dv_home *h)
     return sum;
 }
 
-// Reports what became of each candidate; the homes save so many bytes of main
-// memory traffic.
+// Reports for each candidate whether it is resident, or why not. spared[i] is
+// the main memory traffic in bytes that home number i saves.
 static int report(solver *s, const double *spared)
 {
     const dv_life *l = s->life;
