@@ -7,6 +7,7 @@
 #include "ir/views.h"
 #include "nest/sums.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -322,6 +323,28 @@ static void explain_once(dv_text *out, const dv_plan *plan)
     dv_release(once);
 }
 
+// Prints what the best plan costs that was compared with this one and cuts an
+// op otherwise.
+static void put_otherwise(dv_text *out, const dv_division *d)
+{
+    if (!d->n_otherwise)
+        return;
+    dv_put(out, "    of %" PRId64 " plan%s that cut%s it otherwise the best ",
+           d->n_otherwise, DV_PLURAL(d->n_otherwise, "", "s"),
+           DV_PLURAL(d->n_otherwise, "s", ""));
+    if (d->otherwise_us == 0)
+        dv_put(out, "takes as long");
+    else
+        dv_put(out, "takes %.4g us %s", fabs(d->otherwise_us),
+               d->otherwise_us > 0 ? "longer" : "less");
+    if (d->otherwise_bytes != 0) {
+        dv_put(out, " and moves ");
+        dv_put_byte_size(out, (int64_t)fabs(d->otherwise_bytes));
+        dv_put(out, " %s", d->otherwise_bytes > 0 ? "more" : "less");
+    }
+    dv_put(out, "\n");
+}
+
 static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -358,6 +381,7 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
         put_splits(out, op, d->runner);
         dv_put(out, ", %.4g us\n", d->runner_up_us);
     }
+    put_otherwise(out, d);
     if (d->candidates)
         dv_put(out,
                "    %s%" PRId64 " division%s priced, %" PRId64

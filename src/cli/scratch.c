@@ -1,6 +1,7 @@
 // Prints the part of --explain about scratchpads: traffic, resident tensors and
 // a drawing.
 #include "base/math.h"
+#include "base/plural.h"
 #include "divvy/place.h"
 #include "cli/load.h"
 #include "cli/picture.h"
@@ -29,11 +30,30 @@ static void put_ops(dv_text *out, const dv_plan *plan, const char *before,
         dv_put(out, "%s%s", i ? ", " : before, plan->ops->ops[ops[i]].name);
 }
 
+// Prints why a tensor is resident: who finds it there, and the bytes of main
+// memory traffic that this saves.
+static void put_why(dv_text *out, const dv_home *h, int64_t saved_bytes)
+{
+    if (h->fill == DV_FILL_SUMMED)
+        dv_put(out, "; its parts are summed up there");
+    else if (h->n_readers)
+        dv_put(out, "; %d op%s read%s it there", (int)h->n_readers,
+               DV_PLURAL(h->n_readers, "", "s"),
+               DV_PLURAL(h->n_readers, "s", ""));
+    else
+        dv_put(out, "; cores receive it from there");
+    if (saved_bytes > 0) {
+        dv_put(out, ", which saves ");
+        dv_put_byte_size(out, saved_bytes);
+    }
+}
+
 static void put_home(dv_text *out, const dv_plan *plan, const dv_home *h,
                      const char *name)
 {
     static const char *const fills[] = {"", ", loaded", ", over the ring",
                                         ", moved", ", partial sums"};
+    int64_t saved = 0;
     dv_put(out, "    + %-12s ops %d..%d at %" PRId64 ", %" PRId64 " bytes%s%s",
            name, (int)h->first_op, (int)h->end_op, h->address, h->core_bytes,
            h->shared ? ", loaded once for all cores" : fills[h->fill],
@@ -44,7 +64,10 @@ static void put_home(dv_text *out, const dv_plan *plan, const dv_home *h,
                    .name);
     for (int32_t i = 0; i < plan->scratch.n_residents; i++) {
         const dv_resident *r = &plan->scratch.residents[i];
-        if (r->denied >= 0 && r->home == h - plan->scratch.homes) {
+        if (r->home != h - plan->scratch.homes)
+            continue;
+        saved += r->saved_bytes;
+        if (r->denied >= 0) {
             char word[DV_OP_WORD_BYTES];
             dv_put(out,
                    ", not in place of %s: property in_place of %s lacks %s",
@@ -54,6 +77,7 @@ static void put_home(dv_text *out, const dv_plan *plan, const dv_home *h,
         }
     }
     put_ops(out, plan, ", passed to ", h->passed_to, h->n_passed_to);
+    put_why(out, h, saved);
     dv_put(out, "\n");
 }
 

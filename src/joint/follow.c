@@ -382,9 +382,14 @@ dv_status dv_joint_assess(dv_joint_price *out, dv_plan *plan,
                           const dv_scratch_rules *rules, dv_arena *arena,
                           dv_diag *diag)
 {
+    dv_joint_trial *trial = NULL;
     DV_TRY(dv_stop_check(diag));
+    if (rules->tried && !(trial = dv_joint_begin_trial(plan, arena)))
+        return dv_nomem(diag);
     DV_TRY(dv_scratch_choose_homes(plan, rules, arena, diag));
     dv_price p = dv_plan_price(plan);
     *out = (dv_joint_price){p.total_us, p.memory_bytes};
+    if (trial)
+        dv_joint_end_trial(rules->tried, trial, out);
     return DV_OK;
 }

@@ -15,6 +15,7 @@
 //   seed.c     searches as Torch-Spyre does
 //   cache.[ch] merges ops that pass tensors to each other in caches
 //   cached.c   predicts the time of such ops on a machine with caches
+//   tried.c    notes the plans that were compared, for reports
 //   pass.c     the pass "joint"
 #ifndef DV_JOINT_H
 #define DV_JOINT_H
@@ -46,6 +47,20 @@ int dv_joint_cheaper(const dv_joint_price *a, const dv_joint_price *b);
 // Returns whether `a` is neither slower than `b` nor moves more bytes through
 // main memory.
 int dv_joint_no_higher(const dv_joint_price *a, const dv_joint_price *b);
+// The plans that a search has compared (tried.c), the last one first.
+typedef struct dv_joint_trial dv_joint_trial;
+typedef struct dv_joint_tried {
+    dv_joint_trial *last;
+} dv_joint_tried;
+// Notes how a plan cuts its ops; returns NULL when out of memory.
+// dv_joint_end_trial adds it to the list, with its price.
+dv_joint_trial *dv_joint_begin_trial(const dv_plan *plan, dv_arena *arena);
+void dv_joint_end_trial(dv_joint_tried *tried, dv_joint_trial *t,
+                        const dv_joint_price *price);
+// Sets, for each op of a plan with this price, what is reported of the plans
+// that cut it otherwise (dv_division.n_otherwise).
+void dv_joint_report_tried(const dv_joint_tried *tried, dv_plan *plan,
+                           const dv_joint_price *price);
 // Chooses which tensors are resident, and returns the price of the plan then.
 dv_status dv_joint_assess(dv_joint_price *out, dv_plan *plan,
                           const dv_scratch_rules *rules, dv_arena *arena,

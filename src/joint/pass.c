@@ -61,6 +61,8 @@ static dv_status loop_over_tiles(dv_plan *plan, const dv_scratch_rules *quick,
     out->found = legal && dv_joint_cheaper(&with, &price);
     out->reordered &= out->found;
     out->relies &= out->found;
+    for (int32_t i = 0; out->found && i < plan->ops->n_ops; i++)
+        plan->divisions[i].n_otherwise = 0;
     dv_plan_snapshot_restore(out->found ? &loops : &before, plan);
     return DV_OK;
 }
@@ -77,8 +79,10 @@ static dv_status search(dv_plan *plan, const dv_scratch_rules *rules,
     // Compare divisions by placements without evictions, which are faster to
     // find.
     dv_scratch_rules quick = *rules;
+    dv_joint_tried tried = {0};
     quick.evict = 0;
     quick.unreported = 1;
+    quick.tried = &tried;
     dv_divide_space *const *spaces = dv_joint_spaces(plan, arena);
     if (!spaces || !dv_plan_snapshot_save(&before, plan, arena))
         return dv_nomem(diag);
@@ -100,6 +104,8 @@ static dv_status search(dv_plan *plan, const dv_scratch_rules *rules,
     DV_TRY(dv_joint_chains(plan, &quick, spaces, &price, arena, diag));
     DV_TRY(dv_joint_menus(plan, &quick, spaces, &price, arena, diag));
     DV_TRY(dv_joint_together(plan, &quick, spaces, &price, arena, diag));
+    dv_joint_report_tried(&tried, plan, &price);
+    quick.tried = NULL; // loops may change the order of ops
     return rules->tiles && !dv_stop_late()
                ? loop_over_tiles(plan, &quick, rules, spaces, price, loops,
                                  arena, diag)

@@ -143,6 +143,11 @@ typedef struct dv_division {
     // op otherwise (`followed`), those of the best one.
     int64_t *runner;
     double runner_up_us;
+    // Number of whole plans that pass joint compared with this one and that cut
+    // the op otherwise; and by how much the best of them takes longer and moves
+    // more bytes through main memory.
+    int64_t n_otherwise;
+    double otherwise_us, otherwise_bytes;
     // Number of divisions excluded by the span limit (the bytes of a tensor
     // that one core can address).
     int64_t over_span;

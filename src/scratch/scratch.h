@@ -68,6 +68,8 @@ typedef struct dv_scratch_rules {
     // What became of each candidate is not reported: the plan is only compared
     // with others.
     int unreported;
+    // Where dv_joint_assess notes the plans that it prices, or NULL.
+    struct dv_joint_tried *tried;
 } dv_scratch_rules;
 
 typedef struct dv_cand {
