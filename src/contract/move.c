@@ -1,5 +1,5 @@
-// Packs blocks of operands and writes results back, with loops around generated
-// moves.
+// Packs blocks of operands and writes results back, with loops around moves:
+// generated functions that copy, transpose or convert a small block.
 #include "base/math.h"
 #include "contract/state.h"
 #include <string.h>

@@ -47,7 +47,8 @@ double dv_fuse_bound(const dv_fuse_graph *g)
 
 enum { MOST_NODES = 64, MOST_SETS = 100000, MOST_LIMITS = 20000, ROUNDS = 40 };
 
-// No group of these ops costs less.
+// A lower bound on the cost of a group: no group of exactly these ops costs
+// less than `cost`, so that their prices may not sum up to more.
 typedef struct limit {
     uint64_t set;
     double cost;
@@ -159,7 +160,8 @@ static double price_of(const pricing *p, uint64_t set)
     return sum;
 }
 
-// Raises the price of an op as far as the limits allow.
+// Raises the price of an op until, for some set with it, the sum of the prices
+// is the least cost of that set.
 static void raise_one(pricing *p, int32_t o)
 {
     double slack = DV_FUSE_NEVER;

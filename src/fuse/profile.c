@@ -1,10 +1,11 @@
 // The profile of a group: which parts of its tensors one step demands, summed
 // up as coefficients, so that the cost of a tiling needs no loop over tensors.
 //
-// Demands run backwards from the tensors that leave. They are demanded tile by
-// tile; a pointwise op passes its demand on to its inputs; a matrix product
-// whose output is demanded as a tile accumulates it in steps of k, and one that
-// is demanded in any other way runs its whole sum in every step:
+// Demands run backwards from the results of the group, the tensors that it
+// stores or keeps for later groups. They are demanded tile by tile; a pointwise
+// op passes its demand on to its inputs; a matrix product whose output is
+// demanded as a tile accumulates it in steps of k, and one that is demanded in
+// any other way runs its whole sum in every step:
 //
 //   left (rows h, k)  x  right (k, columns w)  ->  (h, w)
 //   left (r, whole)   x  right (whole, c)      ->  (r, c)
@@ -88,7 +89,7 @@ static int contains(int a, int b)
     return a != b && (ar == F || ar == br) && (ac == F || ac == bc);
 }
 
-// Returns the demands that are in no other one of them.
+// Returns those of the demands that no other one of them contains.
 static unsigned largest(unsigned demands)
 {
     unsigned out = demands;
@@ -154,8 +155,8 @@ static int connected(const dv_fuse_group *x, unsigned *label)
     return 1;
 }
 
-// Sets the shape of the tiles; returns 0 if tensors of several shapes leave, or
-// none.
+// Sets the shape that tiles cut: that of the group's results. Returns 0 if they
+// have several shapes, or there is none.
 static int find_shape(dv_fuse_profile *p, const dv_fuse_group *x,
                       unsigned *wanted)
 {

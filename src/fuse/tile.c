@@ -147,7 +147,8 @@ static void set_depth(trial *t, int64_t k)
     t->loads = t->nk > 1 ? &t->p->many : &t->p->one;
 }
 
-// Sets the largest depth that fits. Returns 0 if none does.
+// Sets the largest depth (terms of the sum that a step adds) with which a
+// step's working set fits the scratchpad. Returns 0 if none does.
 static int deepest(trial *t)
 {
     int64_t most = dv_max_i64(t->p->sum, 1), least = 1;
@@ -623,7 +624,7 @@ double dv_fuse_least_cost(const dv_fuse_graph *g, const dv_fuse_profile *p,
             tried++;
         }
     }
-    // They take less time than the steps of a search.
+    // Four of these tries take as long as one step of a search.
     *steps += 1 + tried / 4;
     return best;
 }

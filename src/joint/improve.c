@@ -1,7 +1,7 @@
 // Chooses scratchpad homes (tensors resident on the cores), then tries whether
 // another order of ops, or recomputing some tensors, saves more main memory
-// traffic. The effort is limited by a count, not by time; the plan never gets
-// worse.
+// traffic. The effort is limited by a count and, if there is one, the time
+// limit; the plan never gets worse.
 #include "base/stop.h"
 #include "plan/traffic.h"
 #include "joint/joint.h"

@@ -7,7 +7,8 @@
 // with less main memory traffic. Equal ops, as in the layers of a model, are
 // divided alike. This is repeated until nothing improves, and then with all ops
 // cut by their first or second variable to begin with. The effort is limited by
-// the number of ops of all tried plans, so that the result is deterministic.
+// the number of ops of all tried plans, so that the result is deterministic
+// unless a time limit ends the search.
 #include "base/math.h"
 #include "base/stop.h"
 #include "plan/price.h"

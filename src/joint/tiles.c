@@ -18,7 +18,8 @@
 // Trials are ranked by an estimate of the main memory traffic that they save;
 // the first few are planned, and the best is kept if the plan is predicted to
 // be faster, or as fast with less traffic. This is repeated from the new plan.
-// The effort is limited by counts, so the result is deterministic.
+// The effort is limited by counts, so the result is deterministic unless a time
+// limit ends the search.
 #include "base/math.h"
 #include "base/stop.h"
 #include "plan/traffic.h"

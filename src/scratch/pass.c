@@ -15,6 +15,8 @@
 // main memory once for all cores, and "shared" a home that is loaded so. A home
 // of a group that loops over tiles holds one tile at a time; a comment says so.
 // "summed" are accumulators of an op that sums up the tiles of such a group.
+// The first line ends with "tenants" if other programs share the scratchpads,
+// and with "cut_short" if the time limit ended the search.
 #include "base/stop.h"
 #include "plan/traffic.h"
 #include "scratch/scratch.h"
