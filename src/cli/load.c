@@ -258,7 +258,6 @@ static void warn_of_scratchpads(const cli_plan_args *args, const dv_plan *plan,
         {"reorder", o->reorder != 0},
         {"recompute", o->recompute != 0},
         {"tenants", o->tenants != 0},
-        {"time-limit", args->time_limit != NULL},
     };
     dv_text names = {0};
     int n = 0;

@@ -12,7 +12,7 @@ one_warning() {
         complain "not the one warning of $1"
 }
 for option in scratch=all scratch=reductions solver=greedy bar=e in-place=off clone-inputs=off ring=off \
-    evict=off reorder=off recompute=off tenants=many time-limit=1; do
+    evict=off reorder=off recompute=off tenants=many; do
     expect 0 '' "$divvy" plan "$program" -t "$target" "--$option"
     one_warning "--${option%=*} has"
     # The plan keeps the word `tenants`, and nothing else of the option.
