@@ -647,12 +647,13 @@ double dv_life_load_bytes(const dv_life *l, const dv_cand *c, const dv_view *v)
 
 // Adds tensor t as a candidate to be loaded from main memory into the
 // scratchpads for two or more readers, or for several tiles, with the view
-// (which core holds which part) that saves most. Returns NULL, or the reason
-// why it cannot be.
+// (which core holds which part) that saves most, of those that fit. Returns
+// NULL, or the reason why it cannot be.
 static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
 {
     dv_cand best = {.n_uses = 0};
     double most = 0;
+    int best_fits = 0;
     int32_t tried = 0;
     for (int32_t i = l->read_at[t]; i < l->read_at[t + 1] && tried < MAX_VIEWS;
          i++) {
@@ -673,9 +674,12 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
         double gain = add_uses(l, &c, &v, 1, done);
         make_stay(l, &c, &v);
         gain -= dv_life_load_bytes(l, &c, &v);
-        if (gain > most) {
+        int fits = c.core_bytes <= l->plan->scratch.capacity_bytes;
+        if (gain > 0 &&
+            (fits > best_fits || (fits == best_fits && gain > most))) {
             most = gain;
             best = c;
+            best_fits = fits;
         } else {
             l->n_uses = c.uses;
         }
