@@ -16,12 +16,14 @@
 // Ops between them that cannot be cut so, and do not depend on them, are moved
 // in front of the loop.
 // Trials are ranked by an estimate of the main memory traffic that they save;
-// the first few are planned, and the best is kept if the plan is predicted to
-// be faster, or as fast with less traffic. This is repeated from the new plan.
+// the first few, or of a tiny program all, are planned, and the best is kept if
+// the plan is predicted to be faster, or as fast with less traffic. This is
+// repeated from the new plan.
 // The effort is limited by counts, so the result is deterministic unless a time
 // limit ends the search.
 #include "base/math.h"
 #include "base/stop.h"
+#include "plan/price.h"
 #include "plan/traffic.h"
 #include "joint/joint.h"
 #include <string.h>
@@ -29,26 +31,31 @@
 // A run has at most MAX_RUN ops, and begins at most MAX_BEFORE ops before one
 // that loses traffic. A core has at most MAX_ROUNDS tiles. In each round of the
 // search MAX_PLANNED trials are planned. It ends when MAX_STEPS runs have been
-// estimated, or the ops of all planned trials together reach MAX_PLANNED_OPS.
+// estimated, or the ops of all planned trials together reach MAX_PLANNED_OPS,
+// or TINY_OPS if the program has at most TINY ops, of which all trials are
+// planned.
 enum {
     MAX_RUN = 32,
     MAX_BEFORE = 8,
     MAX_ROUNDS = 64,
     MAX_PLANNED = 4,
     MAX_STEPS = 20000,
-    MAX_PLANNED_OPS = 1200
+    MAX_PLANNED_OPS = 1200,
+    TINY = 5,
+    TINY_OPS = 5000
 };
 
 // One loop over tiles to try: ops first..end - 1 become one group. Ops of the
 // bit mask `moved` are left out of it and run before op `first`. The others are
 // cut by the variables that belong to set[0] (dv_alike_root numbers the sets of
 // variables that index the same dims) into n[0] slices of length len[0], and by
-// those of set[1], unless it is negative, in the same way. A core goes through
-// the slices of set[1] first.
+// those of set[1], unless it is negative, in the same way; those of op `first`
+// are var[0] and var[1]. A core goes through the slices of set[1] first.
 typedef struct trial {
     int32_t first, end;
     uint32_t moved; // bit i: op first + i
     int32_t set[2];
+    int var[2];
     int64_t len[2], n[2];
     double saved_bytes;
 } trial;
@@ -90,8 +97,13 @@ typedef struct looper {
     operand *list;
     int32_t n_list, *slot;
     int64_t steps, planned;
+    int nomem;
+    // All trials of the current round, if the program is tiny.
+    trial *all;
+    int32_t n_all, cap_all;
     dv_plan_snapshot best;
     dv_joint_price best_price;
+    dv_joint_price least; // a lower bound of the price of any plan
     // Per op of the best plan: its number when the search began; and whether
     // any op has another one.
     int32_t *order;
@@ -106,17 +118,71 @@ static int may_sum(const looper *l, const trial *t, int k)
            l->rules->time_limit_s <= 0;
 }
 
+// Returns whether the op that defines a tensor is one of the ops before `op`
+// that a trial runs in its loop.
+static int is_made_in_run(const looper *l, const trial *t, int32_t op,
+                          int32_t tensor)
+{
+    int32_t from = l->def[tensor];
+    return from >= t->first && from < op &&
+           !(t->moved >> (from - t->first) & 1);
+}
+
+// Returns whether a trial may cut an op by variable v in its set number k.
+static int may_cut_var(const looper *l, const trial *t, int k, int32_t op,
+                       int v)
+{
+    return l->plan->ops->ops[op].vars[v].reduce <= may_sum(l, t, k) &&
+           !(l->spaces[op]->blocked >> v & 1) &&
+           dv_alike_root(&l->alike, op, v) == t->set[k];
+}
+
+static int var_of(const looper *l, const trial *t, int k, int32_t op);
+
+// Returns whether variable v of an op indexes the dim of an operand by which a
+// trial cuts the op of its run that writes the operand.
+static int reads_along(const looper *l, const trial *t, int k, int32_t op,
+                       int v)
+{
+    const dv_program *p = l->plan->ops;
+    const dv_op *o = &p->ops[op];
+    for (int r = 0; r < o->n_reads; r++) {
+        const dv_access *a = &o->reads[r];
+        int32_t from = l->def[a->tensor];
+        int cut =
+            is_made_in_run(l, t, op, a->tensor) ? var_of(l, t, k, from) : -1;
+        for (int i = 0; i < a->n_dims && cut >= 0; i++) {
+            int64_t n = p->tensors[a->tensor].shape[i];
+            const dv_op *w = &p->ops[from];
+            if (a->index[i].via < 0 &&
+                dv_index_whole_var(w, &w->write.index[i], n) == cut &&
+                dv_index_whole_var(o, &a->index[i], n) == v)
+                return 1;
+        }
+    }
+    return 0;
+}
+
 // Returns the variable by which a trial cuts an op in its set number k, or -1.
+// Of several, as of t3[i,j] = sum[k] w[i,k] * t2[k,j] with a square w, it is
+// the one by which the op reads the tile of the op before; else the first that
+// is not reduced.
 static int var_of(const looper *l, const trial *t, int k, int32_t op)
 {
     const dv_op *o = &l->plan->ops->ops[op];
-    for (int reduce = 0; reduce <= may_sum(l, t, k); reduce++)
-        for (int v = 0; v < o->n_vars; v++)
-            if (o->vars[v].reduce == reduce &&
-                !(l->spaces[op]->blocked >> v & 1) &&
-                dv_alike_root(&l->alike, op, v) == t->set[k])
-                return v;
-    return -1;
+    int found = -1, n = 0;
+    if (op == t->first)
+        return t->var[k];
+    for (int v = 0; v < o->n_vars; v++)
+        if (may_cut_var(l, t, k, op, v)) {
+            if (found < 0 || o->vars[v].reduce < o->vars[found].reduce)
+                found = v;
+            n++;
+        }
+    for (int v = 0; v < o->n_vars && n > 1; v++)
+        if (may_cut_var(l, t, k, op, v) && reads_along(l, t, k, op, v))
+            return v;
+    return found;
 }
 
 static int n_sets(const trial *t)
@@ -192,41 +258,31 @@ static int reads_own_tile(const looper *l, const trial *t, int32_t op,
     return found == n_sets(t);
 }
 
-// Returns whether the op that defines a tensor is one of the ops before `op`
-// that a trial runs in a loop, if the trial's first op is `first`.
-static int is_made_in_run(const looper *l, const trial *t, int32_t first,
-                          int32_t op, int32_t tensor)
-{
-    int32_t from = l->def[tensor];
-    return from >= first && from < op && !(t->moved >> (from - first) & 1);
-}
-
-// Returns whether an op may be moved in front of the ops from `first` on that a
-// trial runs in a loop: it needs nothing that they compute.
-static int may_move(const looper *l, const trial *t, int32_t first, int32_t op)
+// Returns whether an op may be moved in front of the loop of a trial: it needs
+// nothing that the ops before it there compute.
+static int may_move(const looper *l, const trial *t, int32_t op)
 {
     const dv_op *o = &l->plan->ops->ops[op];
     if (!l->rules->reorder || o->is_extern || o->update ||
-        l->loop_of[op] != l->loop_of[first])
+        l->loop_of[op] != l->loop_of[t->first])
         return 0;
     for (int r = 0; r < o->n_reads; r++)
-        if (is_made_in_run(l, t, first, op, o->reads[r].tensor))
+        if (is_made_in_run(l, t, op, o->reads[r].tensor))
             return 0;
     return 1;
 }
 
-// Returns whether an op may follow the ops from `first` on in one loop over
-// tiles.
-static int joins(const looper *l, const trial *t, int32_t first, int32_t op)
+// Returns whether an op may follow those before it in the loop of a trial.
+static int joins(const looper *l, const trial *t, int32_t op)
 {
     const dv_op *o = &l->plan->ops->ops[op];
     int var[2];
     dv_splits d;
-    if (!cut_of(l, t, op, var, &d) || l->loop_of[op] != l->loop_of[first])
+    if (!cut_of(l, t, op, var, &d) || l->loop_of[op] != l->loop_of[t->first])
         return 0;
     for (int k = 0; k <= o->n_reads; k++) {
         int32_t x = dv_op_access(o, k)->tensor;
-        int made = k < o->n_reads && is_made_in_run(l, t, first, op, x);
+        int made = k < o->n_reads && is_made_in_run(l, t, op, x);
         // What is made in the run is expected to be resident. A limit on the
         // time of placing could leave it in main memory.
         int stays =
@@ -387,20 +443,38 @@ static uint32_t ops_to_move(const looper *l, const trial *t, int32_t op)
     uint32_t mask = 0;
     if (op == t->first)
         return 0;
-    if (may_move(l, t, t->first, op))
+    if (may_move(l, t, op))
         return 1u << (op - t->first);
     if (!cut_of(l, t, op, var, &d))
         return 0;
     for (int r = 0; r < o->n_reads; r++) {
         int32_t from = l->def[o->reads[r].tensor];
-        if (!is_made_in_run(l, t, t->first, op, o->reads[r].tensor) ||
+        if (!is_made_in_run(l, t, op, o->reads[r].tensor) ||
             reads_own_tile(l, t, op, &o->reads[r]))
             continue;
-        if (from == t->first || !may_move(l, t, t->first, from))
+        if (from == t->first || !may_move(l, t, from))
             return 0;
         mask |= 1u << (from - t->first);
     }
     return mask;
+}
+
+static int is_tiny(const looper *l)
+{
+    return l->plan->ops->n_ops <= TINY;
+}
+
+// Notes a trial of a tiny program. Returns 0 when out of memory.
+static int note_trial(looper *l, const trial *t, int32_t end)
+{
+    trial *x = is_tiny(l)
+                   ? DV_PUSH(l->arena, trial, l->all, l->n_all, l->cap_all)
+                   : NULL;
+    if (x) {
+        *x = *t;
+        x->end = end;
+    }
+    return x || !is_tiny(l);
 }
 
 // Estimates the runs of a trial that begin with its first op. *best becomes the
@@ -415,7 +489,7 @@ static void estimate_runs(looper *l, trial *t, trial *best)
          op++, l->steps++) {
         if (t->moved >> (op - t->first) & 1)
             continue;
-        if (!joins(l, t, t->first, op)) {
+        if (!joins(l, t, op)) {
             uint32_t more = ops_to_move(l, t, op);
             if (!more)
                 break;
@@ -429,6 +503,7 @@ static void estimate_runs(looper *l, trial *t, trial *best)
         add_op(l, t, op);
         before += l->traffic[op];
         double after = op > t->first ? estimate(l, t, op + 1) : -1;
+        l->nomem |= op > t->first && !note_trial(l, t, op + 1);
         if (after < 0 || before - after <= best->saved_bytes)
             continue;
         t->end = op + 1;
@@ -444,6 +519,7 @@ static int set_cut(const looper *l, trial *t, int k, int v, int64_t n)
 {
     const dv_divide_space *s = l->spaces[t->first];
     t->set[k] = dv_alike_root(&l->alike, t->first, v);
+    t->var[k] = v;
     t->len[k] = dv_ceil_div(s->units[v], n) * s->eps[v];
     t->n[k] = dv_ceil_div(s->extent[v], t->len[k]);
     return s->units[v] >= n;
@@ -489,7 +565,8 @@ static int32_t estimate_all(looper *l, trial *top)
     int32_t n = 0;
     for (int32_t i = 0; i < p->n_ops; i++) {
         trial best = {.saved_bytes = 0};
-        if (!l->starts[i] || !may_loop(l, i) || is_like_earlier(l->plan, i))
+        if (!may_loop(l, i) ||
+            (!is_tiny(l) && (!l->starts[i] || is_like_earlier(l->plan, i))))
             continue;
         for (int v = 0; v < p->ops[i].n_vars; v++) {
             if (p->ops[i].vars[v].reduce || l->spaces[i]->blocked >> v & 1)
@@ -556,53 +633,56 @@ static dv_status cut_op(looper *l, const trial *t, int32_t op)
     return dv_plan_deal(plan, op, &plan->groups[op], l->diag);
 }
 
-// Lists the ops from `first` on in `order` as a trial arranges them, cuts those
-// of its loop and marks them as one.
-static dv_status cut_run(looper *l, const trial *t, int32_t first,
-                         int32_t *order)
+// Lists the ops of a trial in `order` as it arranges them, cuts those of its
+// loop and marks them as one.
+static dv_status cut_run(looper *l, const trial *t, int32_t *order)
 {
     int32_t n = t->end - t->first, at = 0;
     for (int loop = 0; loop < 2; loop++)
         for (int32_t k = 0; k < n; k++) {
             if ((t->moved >> k & 1) == (uint32_t)loop)
                 continue;
-            order[at++] = first + k;
+            order[at++] = t->first + k;
             if (loop)
-                l->plan->groups[first + k].same_loop = k > 0;
+                l->plan->groups[t->first + k].same_loop = k > 0;
         }
     for (int32_t k = 0; k < n; k++)
         if (!(t->moved >> k & 1))
-            DV_TRY(cut_op(l, t, first + k));
+            DV_TRY(cut_op(l, t, t->first + k));
     return DV_OK;
 }
 
-// Returns whether the ops from `first` on are like those of a trial, and may be
-// cut in the same way.
+// Returns whether the ops of a trial are like those from op `first` on, and may
+// be cut in the same way.
 static int is_alike(const looper *l, const trial *t, int32_t first)
 {
     const dv_division *d = l->plan->divisions;
     int32_t n = t->end - t->first;
-    if (first > l->plan->ops->n_ops - n)
+    if (t->end > l->plan->ops->n_ops)
         return 0;
     for (int32_t k = 0; k < n; k++)
-        if (d[first + k].like != d[t->first + k].like ||
-            !(t->moved >> k & 1 ? may_move(l, t, first, first + k)
-                                : joins(l, t, first, first + k)))
+        if (d[t->first + k].like != d[first + k].like ||
+            !(t->moved >> k & 1 ? may_move(l, t, t->first + k)
+                                : joins(l, t, t->first + k)))
             return 0;
     return 1;
 }
 
 // Changes the best plan so far as a trial says, at all places with the same
-// ops. order[i] becomes the number that op i has in the best plan.
+// ops, but in a tiny program, of which the other places are tried, too, only at
+// its own. order[i] becomes the number that op i has in the best plan.
 static dv_status apply(looper *l, const trial *t, int32_t *order)
 {
     int32_t n = l->plan->ops->n_ops;
+    trial here = *t;
     dv_plan_snapshot_restore(&l->best, l->plan);
     for (int32_t i = 0; i < n; i++) {
         order[i] = i;
-        if (is_alike(l, t, i)) {
-            DV_TRY(cut_run(l, t, i, &order[i]));
-            i += t->end - t->first - 1;
+        here.first = i;
+        here.end = i + t->end - t->first;
+        if ((i == t->first || !is_tiny(l)) && is_alike(l, &here, t->first)) {
+            DV_TRY(cut_run(l, &here, &order[i]));
+            i = here.end - 1;
         }
     }
     if (t->moved && !dv_plan_rearrange(l->plan, order, n))
@@ -740,19 +820,36 @@ static dv_status accept(looper *l, const winner *found)
     return !found->reordered || look_up(l) ? DV_OK : dv_nomem(l->diag);
 }
 
+// Plans the trials that promise most, or of a tiny program all. *found becomes
+// the best plan that is cheaper than the best one so far.
+static dv_status plan_trials(looper *l, winner *found)
+{
+    trial top[MAX_PLANNED + 1];
+    const trial *list = top;
+    int64_t most = is_tiny(l) ? TINY_OPS : MAX_PLANNED_OPS;
+    l->n_all = 0;
+    int32_t n = estimate_all(l, top);
+    if (l->nomem)
+        return dv_nomem(l->diag);
+    if (is_tiny(l)) {
+        list = l->all;
+        n = l->n_all;
+    }
+    for (int32_t i = 0; i < n && l->planned < most && !dv_stop_late(); i++)
+        DV_TRY(plan_trial(l, &list[i], found));
+    return DV_OK;
+}
+
 static dv_status search(looper *l, int *any)
 {
-    for (int improved = 1; improved;) {
-        trial top[MAX_PLANNED + 1];
+    for (int improved = 1;
+         improved && dv_joint_cheaper(&l->least, &l->best_price);) {
         winner found = {.any = 0};
         dv_joint_price price;
         DV_TRY(dv_joint_assess(&price, l->plan, l->rules, l->arena, l->diag));
         find_losses(l);
         dv_plan_snapshot_restore(&l->best, l->plan);
-        int32_t n = estimate_all(l, top);
-        for (int32_t i = 0;
-             i < n && l->planned < MAX_PLANNED_OPS && !dv_stop_late(); i++)
-            DV_TRY(plan_trial(l, &top[i], &found));
+        DV_TRY(plan_trials(l, &found));
         if (found.any)
             DV_TRY(accept(l, &found));
         dv_plan_snapshot_restore(&l->best, l->plan);
@@ -768,13 +865,15 @@ dv_status dv_joint_tiles(dv_tile_loops *out, dv_plan *plan,
                          dv_arena *arena, dv_diag *diag)
 {
     int32_t n = plan->ops->n_ops;
-    looper l = {.plan = plan,
-                .rules = rules,
-                .spaces = DV_NEW(arena, dv_divide_space *, n),
-                .order = DV_NEW(arena, int32_t, n),
-                .arena = arena,
-                .diag = diag,
-                .best_price = price};
+    looper l = {
+        .plan = plan,
+        .rules = rules,
+        .spaces = DV_NEW(arena, dv_divide_space *, n),
+        .order = DV_NEW(arena, int32_t, n),
+        .arena = arena,
+        .diag = diag,
+        .best_price = price,
+        .least = {dv_plan_least_us(plan), (double)dv_plan_least_bytes(plan)}};
     if (!l.spaces || !l.order || !look_up(&l) ||
         !dv_plan_snapshot_save(&l.best, plan, arena))
         return dv_nomem(diag);
