@@ -46,7 +46,7 @@
 //   tiles.[ch]      the tiles of groups that run by their grid
 //   view.[ch]       which box of a tensor each core holds
 //
-// Other folders may also include: cost.h, json.h, order.h, price.h,
+// Other folders may also include: cost.h, json.h, order.h, pins.h, price.h,
 // stride_splits.h, tiles.h, timeline.h, traffic.h, view.h
 #ifndef DV_PLAN_H
 #define DV_PLAN_H

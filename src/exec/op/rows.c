@@ -511,6 +511,7 @@ typedef struct maker {
     dv_jit *jit;
     dv_arena *arena;
     dv_rows *r;
+    int nomem; // 1 if memory ran out while kernels were compared
 } maker;
 
 // Fills in the operands of a statement: addresses of rows, strides within and
@@ -573,15 +574,18 @@ static int is_rewritten(const maker *m, const statement *s)
 // order as the kernel `alone` that the op has without them. The strides of the
 // operands are other ones, and so may be the loops that suit them; with more
 // operations the loop may be unrolled less often.
-static int adds_alike(const maker *m, const dv_vec_op_kernel *k,
+static int adds_alike(maker *m, const dv_vec_op_kernel *k,
                       const dv_vec_op *alone)
 {
     dv_vec_op_kernel other;
     dv_vec_op_get_kernel(alone, &other);
     if (k->reduce == DV_VEC_EACH || k->reduce != other.reduce)
         return k->reduce == other.reduce;
-    return k->inner == other.inner &&
-           dv_vec_adds_alike(m->jit, k->shape, other.shape);
+    if (k->inner != other.inner)
+        return 0;
+    int alike = dv_vec_adds_alike(m->jit, k->shape, other.shape);
+    m->nomem |= alike < 0;
+    return alike > 0;
 }
 
 // Prepares an op as a statement that runs row by row. *ok is 0 if the op has
@@ -622,7 +626,7 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
     dv_vec_op_get_kernel(v, &look);
     dv_vec_op_describe(v, &s->loops);
     if (chosen && !adds_alike(m, &look, alone))
-        return DV_OK;
+        return m->nomem ? dv_nomem(diag) : DV_OK;
     int once = look.inner == s->row;
     // If `once` is set, the kernel's loop runs over rows, so each row has one
     // element.
@@ -658,7 +662,7 @@ static const dv_vec_shape *side_by_side(dv_rows *r, const unit *u)
 
 // Returns 1 if statement s can join the unit, that is be computed by the same
 // kernel: its rows have the same length and the kernel has room for it.
-static int may_join(const maker *m, const unit *u, int32_t s)
+static int may_join(maker *m, const unit *u, int32_t s)
 {
     dv_rows *r = m->r;
     unit more = *u;
@@ -673,12 +677,14 @@ static int may_join(const maker *m, const unit *u, int32_t s)
             return 0;
         n = once ? n : x->n;
     }
-    return n && dv_vec_fusable(m->jit, side_by_side(r, &more));
+    int fusable = n ? dv_vec_fusable(m->jit, side_by_side(r, &more)) : 0;
+    m->nomem |= fusable < 0;
+    return fusable > 0;
 }
 
 // Returns the unit that statement s joins: that of the plan, or the first one
 // that has room for it.
-static int32_t unit_of(const maker *m, int32_t s)
+static int32_t unit_of(maker *m, int32_t s)
 {
     const dv_rows *r = m->r;
     int32_t u = 0;
@@ -851,8 +857,10 @@ dv_status dv_rows_create(dv_rows **out, const dv_rows_spec *spec, dv_jit *jit,
         if (!ok)
             return DV_OK;
     }
-    if (!find_units(&m) || !find_delays(&m) ||
-        (!spec->as && !is_profitable(&m)))
+    int is_possible = find_units(&m) && find_delays(&m);
+    if (m.nomem)
+        return dv_nomem(diag);
+    if (!is_possible || (!spec->as && !is_profitable(&m)))
         return DV_OK;
     DV_TRY(make_units(&m, diag));
     *out = r;

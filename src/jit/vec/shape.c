@@ -255,8 +255,10 @@ int dv_vec_fusable_on(const dv_vec_isa *isa, const dv_vec_shape *shape)
                 return 0;
         // Alone it must be unrolled as often as together with others, so that
         // its sums have the same order.
-        if (s->reduce == DV_VEC_INNER && dv_vec_accumulators_on(isa, s) != accs)
-            return 0;
+        int alone =
+            s->reduce == DV_VEC_INNER ? dv_vec_accumulators_on(isa, s) : accs;
+        if (alone != accs)
+            return alone ? 0 : -1;
         pointers += s->n_operands;
         regs -= s->reduce == DV_VEC_INNER ? accs : 0;
     }
@@ -267,8 +269,9 @@ int dv_vec_adds_alike(const dv_jit *jit, const dv_vec_shape *a,
                       const dv_vec_shape *b)
 {
     const dv_vec_isa *isa = dv_backend_vec(dv_jit_isa(jit));
-    int n = dv_vec_accumulators_on(isa, a);
-    return n && n == dv_vec_accumulators_on(isa, b);
+    int n_a = dv_vec_accumulators_on(isa, a);
+    int n_b = dv_vec_accumulators_on(isa, b);
+    return n_a && n_b ? n_a == n_b : -1;
 }
 
 enum { HEAD_WORDS = 2, OPERAND_WORDS = 4, NODE_WORDS = 2 };

@@ -157,10 +157,11 @@ typedef void (*dv_vec_fn)(const dv_vec_args *args);
 dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
                      dv_diag *diag);
 // Are the statements linked by `beside` better computed by one loop: is each
-// short, and are there enough registers for all?
+// short, and are there enough registers for all? -1: memory ran out.
 int dv_vec_fusable(const dv_jit *jit, const dv_vec_shape *shape);
 // Do the kernels of two statements that reduce along rows add in the same
-// order, given the same rows? Then they have as many accumulators.
+// order, given the same rows? Then they have as many accumulators. -1: memory
+// ran out.
 int dv_vec_adds_alike(const dv_jit *jit, const dv_vec_shape *a,
                       const dv_vec_shape *b);
 // Do kernels have this function on f32 and f64, or on i32 (DV_I32)? Other
