@@ -839,7 +839,7 @@ dv_status dv_rows_create(dv_rows **out, const dv_rows_spec *spec, dv_jit *jit,
     dv_rows *r = DV_NEW(arena, dv_rows, 1);
     if (!r)
         return dv_nomem(diag);
-    maker m = {spec, jit, arena, r};
+    maker m = {.spec = spec, .jit = jit, .arena = arena, .r = r};
     r->plan = spec->plan;
     r->op = spec->group->first_op;
     memcpy(r->all, x.all, sizeof r->all);

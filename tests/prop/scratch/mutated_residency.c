@@ -163,12 +163,12 @@ static int holds(const dv_program *p, uint64_t seed)
 
 TEST(floats)
 {
-    case_random("accepted is right", holds, GEN_FLOATS, 250);
+    case_random("accepted is right", holds, GEN_FLOATS, 120);
 }
 
 TEST(integers)
 {
-    case_random("accepted is right", holds, GEN_INTEGERS, 120);
+    case_random("accepted is right", holds, GEN_INTEGERS, 60);
 }
 
 static int tell(void **state)
