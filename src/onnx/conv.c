@@ -692,8 +692,8 @@ static dv_status max_indices(dv_on *cx, const dv_onnx_node *n, dv_on_value *x,
     DV_TRY(dv_on_use(&p.l, best, p.out));
     DV_TRY(dv_on_use(&p.l, first, p.out));
     dv_on_start(&p.l);
-    dv_term is = dv_on_2(
-        cx, "==", read_window(&p.l, x, p.index, p.leaves, least(x->dtype)),
+    dv_term is = dv_on_is_most(
+        cx, x->dtype, read_window(&p.l, x, p.index, p.leaves, least(x->dtype)),
         dv_on_read(&p.l, best, p.out));
     dv_term t = dv_on_3(cx, "select", is,
                         read_window(&p.l, at, p.index + 2, p.leaves,

@@ -273,6 +273,9 @@ dv_status dv_on_join(dv_on *cx, dv_on_value *out, dv_on_value *const *parts,
 dv_status dv_on_pad_with(dv_on *cx, dv_on_value *out, dv_on_value *x,
                          const int64_t *before, const int64_t *after,
                          double number);
+// Returns whether x, of type t, is the largest or smallest element, `most`, of
+// several: if one of these is nan, `most` is nan, and x is it if x is nan.
+dv_term dv_on_is_most(dv_on *cx, dv_dtype t, dv_term x, dv_term most);
 // Shared by operators: a matrix product, minus zero points that may be NULL
 // (matmul.c); softmax and argmax (reduce.c).
 dv_status dv_on_product(dv_on *cx, dv_on_value *out, dv_on_value *a,

@@ -616,6 +616,13 @@ dv_status dv_on_lp_norm(dv_on *cx, const dv_onnx_node *n)
 
 // -- Argmax, argmin ----------------------------------------------------------
 
+dv_term dv_on_is_most(dv_on *cx, dv_dtype t, dv_term x, dv_term most)
+{
+    dv_term is = dv_on_2(cx, "==", x, most);
+    return dv_is_float(t) ? dv_on_2(cx, "max", is, dv_on_2(cx, "!=", x, x))
+                          : is;
+}
+
 static dv_status arg_of(dv_on *cx, dv_on_value *out, dv_on_value *x, int axis,
                         int is_max, int last, int keep_dims)
 {
@@ -625,8 +632,8 @@ static dv_status arg_of(dv_on *cx, dv_on_value *out, dv_on_value *x, int axis,
     DV_TRY(begin(&r, cx, x, 1u << axis));
     DV_TRY(dv_on_use(&r.l, m, r.axes));
     dv_on_start(&r.l);
-    dv_term is = dv_on_2(cx, "==", dv_on_read(&r.l, x, r.axes),
-                         dv_on_read(&r.l, m, r.axes));
+    dv_term is = dv_on_is_most(cx, x->dtype, dv_on_read(&r.l, x, r.axes),
+                               dv_on_read(&r.l, m, r.axes));
     dv_term none = dv_on_i(cx, last ? -1 : x->dims[axis]);
     dv_term t = dv_on_3(cx, "select", is, dv_on_position(&r.l, axis), none);
     return keep(&r, out, DV_I64, keep_dims, over(&r, last ? "max" : "min", t));

@@ -183,3 +183,24 @@ top('top_k_smallest_inf', F32, [2, 5], [nan, inf, 3.4028234663852886e38, inf, na
 top('top_k_single', F32, [4, 1], floats(4), 1, 1)
 top('top_k_bytes', U8, [2, 4], [0, 255, 7, 0, 200, 100, 100, 255], 3, 0)
 top('top_k_least', I32, [1, 4], [-2**31, 5, 2**31 - 1, -2**31], 4, 0)
+
+# The first and the last nan are the largest element, and the smallest.
+x = [1, nan, 3, nan, 2, -inf, 7, 7, -1, 0, nan, nan, nan, nan, nan]
+def place(row, most, last):
+    nans = [i for i, v in enumerate(row) if math.isnan(v)]
+    at = nans or [i for i, v in enumerate(row) if v == most(row)]
+    return at[-1 if last else 0]
+rows = [x[i:i+5] for i in range(0, 15, 5)]
+for op, most in (('ArgMax', max), ('ArgMin', min)):
+    for last in (0, 1):
+        case(op.lower() + ('_nan_last' if last else '_nan'), op, '', [('x', F32, [3, 5], x)], [('y', I64, [3, 1], [place(r, most, last) for r in rows])], axis=1, select_last_index=last)
+case('hardmax_nan', 'Hardmax', '', [('x', F32, [3, 5], x)], [('y', F32, [3, 5], [float(i == place(r, max, 0)) for r in rows for i in range(5)])])
+# Windows with nan, some beside pads, give its index.
+x = [1, nan, 3, 0, 5, 2, -inf, 4, nan, 6, 7, nan, 8, 9, 1, 0, 3, 3, 2, 1]
+y, at = [], []
+for i in range(4):
+    for j in range(5):
+        w = [r*5 + c for r in range(i-1, i+2) for c in range(j-1, j+2) if 0 <= r < 4 and 0 <= c < 5]
+        at.append(w[place([x[p] for p in w], max, 0)])
+        y.append(x[at[-1]])
+case('maxpool_nan_indices', 'MaxPool', '', [('x', F32, [1, 1, 4, 5], x)], [('y', F32, [1, 1, 4, 5], y), ('i', I64, [1, 1, 4, 5], at)], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
