@@ -678,6 +678,9 @@ static dv_status cast_to(dv_on *cx, const dv_onnx_node *n, int32_t to)
         dv_on_same(out, v);
         return DV_OK;
     }
+    if ((v->dtype == DV_U64 && dv_is_float((dv_dtype)t)) ||
+        (dv_is_float(v->dtype) && t == DV_U64))
+        return dv_on_refuse_u64(cx);
     dv_on_loop_begin(&l, cx);
     DV_TRY(dv_on_broadcast(&l, &v, 1, &x));
     if (is_bool)

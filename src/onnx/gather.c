@@ -266,9 +266,8 @@ static dv_term combine(dv_on *cx, const char *how, dv_term old, dv_term v)
                    old, v);
 }
 
-// Fails if known indices name an element twice, where updates would have to be
-// combined one after the other.
-static dv_status reduction_of(dv_on *cx, const dv_onnx_node *n,
+// Reads the attribute reduction, of elements of type t.
+static dv_status reduction_of(dv_on *cx, const dv_onnx_node *n, dv_dtype t,
                               const char **how)
 {
     *how = dv_on_string(n, "reduction", "none");
@@ -276,6 +275,8 @@ static dv_status reduction_of(dv_on *cx, const dv_onnx_node *n,
         strcmp(*how, "max") && strcmp(*how, "min"))
         return dv_on_refuse(cx, "attribute reduction '%s' is not supported",
                             *how);
+    if (t == DV_U64 && (!strcmp(*how, "max") || !strcmp(*how, "min")))
+        return dv_on_refuse_u64(cx);
     return DV_OK;
 }
 
@@ -321,7 +322,7 @@ dv_status dv_on_scatter_elements(dv_on *cx, const dv_onnx_node *n)
     dv_on_value *x = dv_on_in(cx, n, 0), *i = dv_on_in(cx, n, 1),
                 *u = dv_on_in(cx, n, 2), *out = dv_on_out(cx, n, 0);
     DV_TRY(dv_on_norm_axis(cx, dv_on_int(n, "axis", 0), x->n_dims, &axis));
-    DV_TRY(reduction_of(cx, n, &how));
+    DV_TRY(reduction_of(cx, n, x->dtype, &how));
     if (!out)
         return DV_E_NOMEM;
     if (i->n_dims != x->n_dims || u->n_dims != x->n_dims)
@@ -378,7 +379,7 @@ dv_status dv_on_scatter_nd(dv_on *cx, const dv_onnx_node *n)
     DV_TRY(dv_on_need(cx, n, 3));
     dv_on_value *x = dv_on_in(cx, n, 0), *i = dv_on_in(cx, n, 1),
                 *u = dv_on_in(cx, n, 2), *out = dv_on_out(cx, n, 0);
-    DV_TRY(reduction_of(cx, n, &how));
+    DV_TRY(reduction_of(cx, n, x->dtype, &how));
     if (!out)
         return DV_E_NOMEM;
     int64_t tuple = i->n_dims ? i->dims[i->n_dims - 1] : 0;

@@ -398,6 +398,48 @@ static dv_status check_inputs(dv_on *cx, const dv_onnx_node *n)
     return DV_OK;
 }
 
+dv_status dv_on_refuse_u64(dv_on *cx)
+{
+    return dv_on_refuse(cx, "uint64 is not supported here, it would be "
+                            "computed as int64; cast it to int64 before");
+}
+
+// Refuses uint64 in operators whose results differ from those of int64. Casts,
+// scatters and TopK check their types themselves.
+static dv_status check_u64(dv_on *cx, const dv_onnx_node *n)
+{
+    static const char *const differ[] = {
+        "Abs",
+        "ArgMax",
+        "ArgMin",
+        "Clip",
+        "Div",
+        "Greater",
+        "GreaterOrEqual",
+        "Less",
+        "LessOrEqual",
+        "Max",
+        "Min",
+        "Mod",
+        "PRelu",
+        "ReduceL1",
+        "ReduceMax",
+        "ReduceMin",
+        "Sign",
+    };
+    // A shift to the left has the same bits.
+    int found = !strcmp(n->type, "BitShift") &&
+                !strcmp(dv_on_string(n, "direction", ""), "RIGHT");
+    for (size_t i = 0; i < sizeof differ / sizeof *differ; i++)
+        found |= !strcmp(n->type, differ[i]);
+    for (int32_t i = 0; found && i < n->n_inputs; i++) {
+        const dv_on_value *v = dv_on_in(cx, n, i);
+        if (v && v->dtype == DV_U64)
+            return dv_on_refuse_u64(cx);
+    }
+    return DV_OK;
+}
+
 static dv_status run_node(dv_on *cx, const dv_onnx_node *n)
 {
     cx->label = make_label(cx, n);
@@ -412,6 +454,7 @@ static dv_status run_node(dv_on *cx, const dv_onnx_node *n)
     DV_TRY(check_inputs(cx, n));
     if (f)
         return call(cx, n, f);
+    DV_TRY(check_u64(cx, n));
     if (cx->scope == 1 && can_fold(cx, n))
         return fold(cx, n, op->run);
     return op->run(cx, n);

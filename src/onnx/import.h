@@ -105,6 +105,8 @@ typedef dv_status (*dv_on_handler)(dv_on *cx, const dv_onnx_node *n);
 // Refuses the current node: "node 3, Conv 'c1': …".
 dv_status dv_on_refuse(dv_on *cx, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+// Refuses the current node because it would compute uint64 as int64.
+dv_status dv_on_refuse_u64(dv_on *cx);
 const dv_onnx_attr *dv_on_attr(const dv_onnx_node *n, const char *name);
 int64_t dv_on_int(const dv_onnx_node *n, const char *name, int64_t other);
 double dv_on_float(const dv_onnx_node *n, const char *name, double other);
