@@ -205,7 +205,8 @@ dv_status dv_on_conv_of(dv_on *cx, dv_on_value *out, const dv_on_conv *c)
     slide s;
     dv_on_index index[DV_MAX_DIMS];
     dv_on_loop_begin(&l, cx);
-    l.inlines = 1;
+    // Kernels of integers need the sum as a statement of its own.
+    l.inlines = dv_is_float(c->dtype);
     ox[n_ox++] = axes[at++] = dv_on_axis_add(&l, x->dims[0]);
     ox[n_ox++] = axes[at++] = dv_on_axis_add(&l, c->groups);
     ox[n_ox++] = wx[1] = dv_on_axis_add(&l, w->dims[1]);
@@ -221,22 +222,9 @@ dv_status dv_on_conv_of(dv_on *cx, dv_on_value *out, const dv_on_conv *c)
     DV_TRY(dv_on_use(&l, w, wx));
     if (b)
         DV_TRY(dv_on_use(&l, b, wx));
-    // A zero point of the weights may differ by result channel.
-    dv_on_value *wz = c->w_zero;
-    if (wz && wz->n_dims == 1 && dv_on_count(wz) > 1) {
-        dv_on_value *view = dv_on_temp(cx, "w_zero");
-        if (!view)
-            return DV_E_NOMEM;
-        DV_TRY(dv_on_reshape(cx, view, wz, 2, w->dims));
-        DV_TRY(dv_on_use(&l, wz = view, wx));
-    }
     dv_on_start(&l);
     dv_term p = read_window(&l, x, index, leaves, c->pad),
             q = dv_on_read(&l, w, wx);
-    if (c->x_zero)
-        p = dv_on_2(cx, "-", p, dv_on_read(&l, c->x_zero, wx));
-    if (wz)
-        q = dv_on_2(cx, "-", q, dv_on_read(&l, wz, wx));
     int sums[DV_MAX_DIMS], n_sums = 0;
     sums[n_sums++] = wx[2];
     for (int i = 0; i < win.n; i++)
@@ -245,6 +233,184 @@ dv_status dv_on_conv_of(dv_on *cx, dv_on_value *out, const dv_on_conv *c)
     if (b)
         y = dv_on_2(cx, "+", y, dv_on_read(&l, b, wx));
     return define_conv(&l, out, c, m, ox, y);
+}
+
+// Defines the sums of the weights of each result channel, [m].
+static dv_status sum_weights(dv_on *cx, dv_on_value *out, dv_on_value *w)
+{
+    int axes[DV_MAX_DIMS];
+    dv_on_loop l;
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_over(&l, w, axes));
+    dv_on_start(&l);
+    dv_term t = dv_on_reduce(&l, "sum", dv_on_read(&l, w, axes), w->n_dims - 1,
+                             axes + 1);
+    return dv_on_define(&l, out, DV_I32, 0, 1, axes, t);
+}
+
+// Defines the sums of x - zero over the channels of each group, [n, g, …].
+static dv_status sum_channels(dv_on *cx, dv_on_value *out, dv_on_value *x,
+                              int64_t groups, int zero)
+{
+    int axes[DV_MAX_DIMS], kept[DV_MAX_DIMS];
+    int64_t dims[DV_MAX_DIMS] = {x->dims[0], groups, x->dims[1] / groups};
+    dv_on_loop l;
+    dv_on_value *view = dv_on_temp(cx, "x");
+    if (!view)
+        return DV_E_NOMEM;
+    memcpy(dims + 3, x->dims + 2, sizeof(int64_t) * (size_t)(x->n_dims - 2));
+    DV_TRY(dv_on_reshape(cx, view, x, x->n_dims + 1, dims));
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_over(&l, view, axes));
+    dv_on_start(&l);
+    dv_term t =
+        dv_on_reduce(&l, "sum", dv_on_read(&l, view, axes), 1, &axes[2]);
+    t = dv_on_2(cx, "-", t, dv_on_i(cx, zero * dims[2]));
+    kept[0] = axes[0];
+    memcpy(kept + 1, axes + 1, sizeof *axes);
+    memcpy(kept + 2, axes + 3, sizeof *axes * (size_t)(x->n_dims - 2));
+    return dv_on_define(&l, out, DV_I32, 0, x->n_dims, kept, t);
+}
+
+// Defines the sums of x - zero over the windows of each group: [n, g, …].
+static dv_status sum_windows(dv_on *cx, dv_on_value *out, dv_on_value *x,
+                             const dv_on_conv *c, int zero)
+{
+    int axes[DV_MAX_DIMS], ox[DV_MAX_DIMS], leaves;
+    dv_on_loop l;
+    slide s;
+    dv_on_index index[DV_MAX_DIMS];
+    dv_on_value *sums = dv_on_temp(cx, "sums");
+    if (!sums)
+        return DV_E_NOMEM;
+    DV_TRY(sum_channels(cx, sums, x, c->groups, zero));
+    dv_on_loop_begin(&l, cx);
+    for (int d = 0; d < 2; d++)
+        ox[d] = axes[d] = dv_on_axis_add(&l, sums->dims[d]);
+    add_slide(&l, &c->window, &s);
+    add_window(&l, &c->window, &s);
+    memcpy(ox + 2, s.out, sizeof *ox * (size_t)c->window.n);
+    DV_TRY(slide_over(&l, sums, 2, axes, &c->window, &s, index, &leaves));
+    dv_on_start(&l);
+    dv_term t = dv_on_reduce(&l, "sum", read_window(&l, sums, index, leaves, 0),
+                             c->window.n, s.at);
+    return dv_on_define(&l, out, DV_I32, 0, 2 + c->window.n, ox, t);
+}
+
+// What zero points and the bias add to acc, the sum of products of i8: the
+// operands of the result, of dims [n, g, m, …]; NULL where not needed.
+enum { ACC, BIAS, W_ZERO, W_SUMS, WINDOWS, N_PARTS };
+typedef struct parts {
+    dv_on_value *v[N_PARTS];
+    int axes[N_PARTS][DV_MAX_DIMS], x_zero, w_zero;
+} parts;
+
+// Makes operand i run along the axes `ox` of the result, whose dims are `dims`.
+static dv_status use_part(dv_on_loop *l, parts *p, int i, int n_dims,
+                          const int64_t *dims, const int *ox)
+{
+    dv_on_value *v = p->v[i], *view = dv_on_temp(l->cx, v->name);
+    int *axes = p->axes[i], lead = i == ACC ? 0 : 1;
+    if (!view)
+        return DV_E_NOMEM;
+    if (i == WINDOWS) {
+        memcpy(axes, ox, 2 * sizeof *ox);
+        memcpy(axes + 2, ox + 3, sizeof *ox * (size_t)(n_dims - 3));
+    } else if (i != ACC && dv_on_count(v) == 1) {
+        axes[0] = -1;
+    } else {
+        // A vector of the channels of the result is viewed as [g, m].
+        int n = i == ACC ? n_dims : 2;
+        DV_TRY(dv_on_reshape(l->cx, view, v, n, dims + lead));
+        memcpy(axes, ox + lead, sizeof *ox * (size_t)n);
+        p->v[i] = view;
+    }
+    return dv_on_use(l, p->v[i], axes);
+}
+
+// Returns sum - a * b.
+static dv_term minus_product(dv_on *cx, dv_term sum, dv_term a, dv_term b)
+{
+    return dv_on_2(cx, "-", sum, dv_on_2(cx, "*", a, b));
+}
+
+static dv_term sum_parts(dv_on_loop *l, parts *p)
+{
+    dv_on *cx = l->cx;
+    dv_term t[N_PARTS] = {NULL};
+    for (int i = 0; i < N_PARTS; i++)
+        if (p->v[i])
+            t[i] = dv_on_read(l, p->v[i], p->axes[i]);
+    dv_term y = t[ACC];
+    if (t[W_SUMS])
+        y = minus_product(cx, y, dv_on_i(cx, p->x_zero), t[W_SUMS]);
+    if (t[WINDOWS])
+        y = minus_product(cx, y, t[W_ZERO] ? t[W_ZERO] : dv_on_i(cx, p->w_zero),
+                          t[WINDOWS]);
+    return t[BIAS] ? dv_on_2(cx, "+", y, t[BIAS]) : y;
+}
+
+// Defines the result of a convolution of i8 from acc, which is
+// sum[c, window] x * w. Pads of acc have the value of the zero point z of x, so
+// that the sum over all of w belongs to z, at the border too:
+//
+//   sum (x - z) (w - y)  =  sum x w - z sum w - y sum (x - z)
+static dv_status add_zeros(dv_on *cx, dv_on_value *out, const dv_on_conv *c,
+                           parts *p)
+{
+    int ox[DV_MAX_DIMS], n_dims = 3 + c->window.n;
+    int64_t m = c->w->dims[0];
+    int64_t dims[DV_MAX_DIMS] = {c->x->dims[0], c->groups, m / c->groups};
+    memcpy(dims + 3, c->window.out, sizeof *dims * (size_t)c->window.n);
+    if (p->x_zero) {
+        p->v[W_SUMS] = dv_on_temp(cx, "w_sums");
+        if (!p->v[W_SUMS])
+            return DV_E_NOMEM;
+        DV_TRY(sum_weights(cx, p->v[W_SUMS], c->w));
+    }
+    if (p->w_zero || c->w_zero) {
+        p->v[WINDOWS] = dv_on_temp(cx, "windows");
+        if (!p->v[WINDOWS])
+            return DV_E_NOMEM;
+        DV_TRY(sum_windows(cx, p->v[WINDOWS], c->x, c, p->x_zero));
+    }
+    dv_on_loop l;
+    dv_on_loop_begin(&l, cx);
+    for (int d = 0; d < n_dims; d++)
+        ox[d] = dv_on_axis_add(&l, dims[d]);
+    for (int i = 0; i < N_PARTS; i++)
+        if (p->v[i])
+            DV_TRY(use_part(&l, p, i, n_dims, dims, ox));
+    dv_on_start(&l);
+    dv_term y = sum_parts(&l, p);
+    return define_conv(&l, out, c, m, ox, y);
+}
+
+dv_status dv_on_conv_bytes(dv_on *cx, dv_on_value *out, const dv_on_conv *c)
+{
+    dv_on_conv s = *c, sum;
+    dv_on_value *none = NULL;
+    int x_zero = (int)c->pad, w_zero = 0;
+    if (!dv_on_is_byte(c->x) || !dv_on_is_byte(c->w))
+        return dv_on_refuse(cx, "its input and its weights must have 8 bits");
+    if (c->w_zero &&
+        (c->w_zero->n_dims > 1 || (dv_on_count(c->w_zero) != 1 &&
+                                   dv_on_count(c->w_zero) != c->w->dims[0])))
+        return dv_on_refuse(cx, "the shape of its w_zero_point does not fit");
+    s.dtype = DV_I32;
+    DV_TRY(dv_on_make_signed(cx, &s.x, &none, &x_zero));
+    DV_TRY(dv_on_make_signed(cx, &s.w, &s.w_zero, &w_zero));
+    s.pad = x_zero;
+    if (!x_zero && !w_zero && !s.w_zero && !s.b)
+        return dv_on_conv_of(cx, out, &s);
+    dv_on_value *acc = dv_on_temp(cx, "acc");
+    if (!acc)
+        return DV_E_NOMEM;
+    sum = s;
+    sum.b = NULL;
+    DV_TRY(dv_on_conv_of(cx, acc, &sum));
+    parts p = {.v = {acc, s.b, s.w_zero}, .x_zero = x_zero, .w_zero = w_zero};
+    return add_zeros(cx, out, &s, &p);
 }
 
 dv_status dv_on_conv_read(dv_on *cx, const dv_onnx_node *n, dv_on_conv *c)
@@ -283,25 +449,30 @@ dv_status dv_on_op_conv(dv_on *cx, const dv_onnx_node *n)
     return out ? dv_on_conv_of(cx, out, &c) : DV_E_NOMEM;
 }
 
-dv_status dv_on_conv_integer(dv_on *cx, const dv_onnx_node *n)
+dv_status dv_on_conv_zero(dv_on *cx, dv_on_conv *c, dv_on_value *x_zero)
 {
     const double *zero;
     int count;
+    if (!x_zero)
+        return DV_OK;
+    DV_TRY(dv_on_get_floats(cx, x_zero, "x_zero_point", &zero, &count));
+    if (count != 1)
+        return dv_on_refuse(cx, "input x_zero_point has %d element%s", count,
+                            DV_PLURAL(count, "", "s"));
+    c->pad = zero[0];
+    return DV_OK;
+}
+
+dv_status dv_on_conv_integer(dv_on *cx, const dv_onnx_node *n)
+{
     DV_TRY(dv_on_need(cx, n, 2));
-    dv_on_conv c = {.x = dv_on_in(cx, n, 0), .w = dv_on_in(cx, n, 1)};
+    dv_on_conv c = {.x = dv_on_in(cx, n, 0),
+                    .w = dv_on_in(cx, n, 1),
+                    .w_zero = dv_on_in(cx, n, 3)};
     DV_TRY(dv_on_conv_read(cx, n, &c));
-    c.dtype = DV_I32;
-    c.x_zero = dv_on_in(cx, n, 2);
-    c.w_zero = dv_on_in(cx, n, 3);
-    if (c.x_zero) {
-        DV_TRY(dv_on_get_floats(cx, c.x_zero, "x_zero_point", &zero, &count));
-        if (count != 1)
-            return dv_on_refuse(cx, "input x_zero_point has %d element%s",
-                                count, DV_PLURAL(count, "", "s"));
-        c.pad = zero[0];
-    }
+    DV_TRY(dv_on_conv_zero(cx, &c, dv_on_in(cx, n, 2)));
     dv_on_value *out = dv_on_out(cx, n, 0);
-    return out ? dv_on_conv_of(cx, out, &c) : DV_E_NOMEM;
+    return out ? dv_on_conv_bytes(cx, out, &c) : DV_E_NOMEM;
 }
 
 // -- Transposed convolutions -------------------------------------------------

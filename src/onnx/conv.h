@@ -13,9 +13,9 @@ typedef struct dv_on_window {
 } dv_on_window;
 
 typedef struct dv_on_conv {
-    dv_on_value *x, *w, *b;       // b may be NULL
-    dv_on_value *x_zero, *w_zero; // zero points; NULL: 0
-    double pad;                   // value of the pads
+    dv_on_value *x, *w, *b; // b may be NULL
+    dv_on_value *w_zero;    // zero point of w; NULL: 0
+    double pad;             // value of the pads, and the zero point of x
     int64_t groups;
     dv_on_window window;
     dv_dtype dtype; // of the result
@@ -23,5 +23,10 @@ typedef struct dv_on_conv {
 
 // Reads the attributes of a convolution whose operands are set.
 dv_status dv_on_conv_read(dv_on *cx, const dv_onnx_node *n, dv_on_conv *c);
+// Defines a convolution without zero points.
 dv_status dv_on_conv_of(dv_on *cx, dv_on_value *out, const dv_on_conv *c);
+// Sets c->pad to the zero point of x, which must be known; x_zero may be NULL.
+dv_status dv_on_conv_zero(dv_on *cx, dv_on_conv *c, dv_on_value *x_zero);
+// Defines a convolution of x and w of 8 bits, with zero points, in i32.
+dv_status dv_on_conv_bytes(dv_on *cx, dv_on_value *out, const dv_on_conv *c);
 #endif

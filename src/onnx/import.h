@@ -283,6 +283,12 @@ dv_term dv_on_is_most(dv_on *cx, dv_dtype t, dv_term x, dv_term most);
 dv_status dv_on_product(dv_on *cx, dv_on_value *out, dv_on_value *a,
                         dv_on_value *b, dv_dtype t, dv_on_value *a_zero,
                         dv_on_value *b_zero);
+// Makes *x, of 8 bits, i8: if it is u8, 128 is subtracted from it and from its
+// zero point. That is *zero or, where *zero is NULL, the number *constant,
+// which a zero point that is known becomes.
+dv_status dv_on_make_signed(dv_on *cx, dv_on_value **x, dv_on_value **zero,
+                            int *constant);
+int dv_on_is_byte(const dv_on_value *v);
 dv_status dv_on_softmax_of(dv_on *cx, dv_on_value *out, dv_on_value *x,
                            unsigned mask, int is_log);
 // Quantises x to u8, with a scale and a zero point that fit its range

@@ -56,33 +56,33 @@ static dv_status lower(dv_on *cx, dv_on_value **v, dv_dtype to, int by)
 
 // Makes a zero point that is known, and the same everywhere, a number: sums for
 // which it is 0 are not needed.
-static dv_status find_constant(dv_on *cx, factor *f)
+static dv_status find_constant(dv_on *cx, dv_on_value **zero, int *constant)
 {
     const double *zeros;
     int n, same = 1;
-    if (!f->zero || !dv_on_known(f->zero) ||
-        dv_on_count(f->zero) > DV_ON_MAX_FOLD)
+    if (!*zero || !dv_on_known(*zero) || dv_on_count(*zero) > DV_ON_MAX_FOLD)
         return DV_OK;
-    DV_TRY(dv_on_get_floats(cx, f->zero, "zero_point", &zeros, &n));
+    DV_TRY(dv_on_get_floats(cx, *zero, "zero_point", &zeros, &n));
     for (int i = 1; i < n; i++)
         same &= zeros[i] == zeros[0];
     if (!same || !n)
         return DV_OK;
-    f->constant = (int)zeros[0];
-    f->zero = NULL;
+    *constant = (int)zeros[0];
+    *zero = NULL;
     return DV_OK;
 }
 
-static dv_status make_signed(dv_on *cx, factor *f)
+dv_status dv_on_make_signed(dv_on *cx, dv_on_value **x, dv_on_value **zero,
+                            int *constant)
 {
-    DV_TRY(find_constant(cx, f));
-    if (f->x->dtype == DV_I8)
+    DV_TRY(find_constant(cx, zero, constant));
+    if ((*x)->dtype == DV_I8)
         return DV_OK;
-    if (f->zero)
-        DV_TRY(lower(cx, &f->zero, DV_I32, 128));
+    if (*zero)
+        DV_TRY(lower(cx, zero, DV_I32, 128));
     else
-        f->constant -= 128;
-    return lower(cx, &f->x, DV_I8, 128);
+        *constant -= 128;
+    return lower(cx, x, DV_I8, 128);
 }
 
 // Sums f->x over dim k, which becomes 1.
@@ -106,8 +106,8 @@ static dv_status sum_over(dv_on *cx, factor *f, int k)
 // Prepares the factors of integers: a of dims [.., m, k], b of [.., k, n].
 static dv_status prepare_integers(dv_on *cx, factor *a, factor *b)
 {
-    DV_TRY(make_signed(cx, a));
-    DV_TRY(make_signed(cx, b));
+    DV_TRY(dv_on_make_signed(cx, &a->x, &a->zero, &a->constant));
+    DV_TRY(dv_on_make_signed(cx, &b->x, &b->zero, &b->constant));
     if (has_zero(b))
         DV_TRY(sum_over(cx, a, a->x->n_dims - 1));
     return has_zero(a) ? sum_over(cx, b, b->x->n_dims - 2) : DV_OK;
@@ -149,7 +149,7 @@ static dv_term minus_zeros(dv_on_loop *l, dv_term sum, factor *a, factor *b,
     return sum;
 }
 
-static int is_byte(const dv_on_value *v)
+int dv_on_is_byte(const dv_on_value *v)
 {
     return !dv_is_float(v->dtype) && dv_dtype_get(v->dtype)->size_bytes == 1;
 }
@@ -171,7 +171,7 @@ dv_status dv_on_product(dv_on *cx, dv_on_value *out, dv_on_value *a,
                             (long long)b->dims[b->n_dims - 2],
                             DV_PLURAL(b->dims[b->n_dims - 2], "", "s"));
     factor x = {.x = a, .zero = a_zero}, y = {.x = b, .zero = b_zero};
-    int bytes = is_byte(a) && is_byte(b);
+    int bytes = dv_on_is_byte(a) && dv_on_is_byte(b);
     if (!bytes && (a_zero || b_zero))
         return dv_on_refuse(cx, "a zero point of operands that are not of 8 "
                                 "bits is not supported");

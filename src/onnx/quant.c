@@ -197,23 +197,15 @@ dv_status dv_on_qlinear_matmul(dv_on *cx, const dv_onnx_node *n)
 
 dv_status dv_on_qlinear_conv(dv_on *cx, const dv_onnx_node *n)
 {
-    const double *zero;
-    int count;
     DV_TRY(dv_on_need(cx, n, 8));
     dv_on_value *v[9], *acc = dv_on_temp(cx, "acc"), *out = dv_on_out(cx, n, 0);
     for (int i = 0; i < 9; i++)
         v[i] = dv_on_in(cx, n, i);
     if (!acc || !out)
         return DV_E_NOMEM;
-    dv_on_conv c = {
-        .x = v[0], .w = v[3], .b = v[8], .x_zero = v[2], .w_zero = v[5]};
+    dv_on_conv c = {.x = v[0], .w = v[3], .b = v[8], .w_zero = v[5]};
     DV_TRY(dv_on_conv_read(cx, n, &c));
-    c.dtype = DV_I32;
-    DV_TRY(dv_on_get_floats(cx, v[2], "x_zero_point", &zero, &count));
-    if (count != 1)
-        return dv_on_refuse(cx, "input x_zero_point has %d element%s", count,
-                            DV_PLURAL(count, "", "s"));
-    c.pad = zero[0];
-    DV_TRY(dv_on_conv_of(cx, acc, &c));
+    DV_TRY(dv_on_conv_zero(cx, &c, v[2]));
+    DV_TRY(dv_on_conv_bytes(cx, acc, &c));
     return requantize(cx, out, acc, v[1], v[4], v[6], v[7], 1);
 }

@@ -204,3 +204,48 @@ for i in range(4):
         at.append(w[place([x[p] for p in w], max, 0)])
         y.append(x[at[-1]])
 case('maxpool_nan_indices', 'MaxPool', '', [('x', F32, [1, 1, 4, 5], x)], [('y', F32, [1, 1, 4, 5], y), ('i', I64, [1, 1, 4, 5], at)], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+
+# Convolutions of bytes: a zero point of w is a number, one per channel or none,
+# and pads count as zero points of x.
+def conv_bytes(name, tx, tw, dims, m, kernel, zx, zw, groups=1, pads=(0, 0, 0, 0), strides=(1, 1), dilations=(1, 1), linear=0):
+    lim = {U8: (0, 255), I8: (-128, 127)}
+    n, c, h, w = dims
+    kc, kh, kw = c // groups, kernel[0], kernel[1]
+    x, k = ints(n*c*h*w, *lim[tx]), ints(m*kc*kh*kw, *lim[tw])
+    z = zw if isinstance(zw, list) else [zw or 0] * m
+    oh = (h + pads[0] + pads[2] - (kh-1)*dilations[0] - 1) // strides[0] + 1
+    ow = (w + pads[1] + pads[3] - (kw-1)*dilations[1] - 1) // strides[1] + 1
+    y = []
+    for s in range(n):
+        for o in range(m):
+            for i in range(oh):
+                for j in range(ow):
+                    t = 0
+                    for d in range(kc):
+                        for a in range(kh):
+                            for b in range(kw):
+                                p, q = i*strides[0] - pads[0] + a*dilations[0], j*strides[1] - pads[1] + b*dilations[1]
+                                if 0 <= p < h and 0 <= q < w:
+                                    t += (x[((s*c + o//(m//groups)*kc + d)*h + p)*w + q] - (zx or 0)) * (k[((o*kc + d)*kh + a)*kw + b] - z[o])
+                    y.append(t)
+    def zero(nm, t, z):
+        return None if z is None else (nm, t, [len(z)], z) if isinstance(z, list) else (nm, t, [], [z])
+    X, W = ('x', tx, dims, x), ('w', tw, [m, kc, kh, kw], k)
+    attrs = dict(group=groups, pads=list(pads), strides=list(strides), dilations=list(dilations))
+    if not linear:
+        return case(name, 'ConvInteger', '', [X, W, zero('zx', tx, zx), zero('zw', tw, zw)], [('y', I32, [n, m, oh, ow], y)], **attrs)
+    # The scale is a power of two, so that it is exact.
+    bias = ints(m, -4000, 4000)
+    y = [v + bias[i // (oh*ow) % m] for i, v in enumerate(y)]
+    y = [min(255, max(0, round(v / 256) + 100)) for v in y]
+    one = lambda nm, v: (nm, F32, [], [v])
+    case(name, 'QLinearConv', '', [X, one('sx', .25), zero('zx', tx, zx or 0), W, one('sw', .5), zero('zw', tw, zw or 0), one('sy', 32.0), ('zy', U8, [], [100]), ('b', I32, [m], bias)], [('y', U8, [n, m, oh, ow], y)], **attrs)
+
+conv_bytes('conv_integer_u8_i8', U8, I8, [1, 8, 7, 9], 16, [3, 3], 3, 0, pads=(1, 1, 1, 1))
+conv_bytes('conv_integer_u8_u8', U8, U8, [2, 3, 6, 6], 5, [3, 2], 200, 131, pads=(1, 0, 2, 1), strides=(2, 1))
+conv_bytes('conv_integer_u8_u8_no_zeros', U8, U8, [1, 4, 5, 5], 3, [2, 2], None, None, pads=(1, 1, 0, 0))
+conv_bytes('conv_integer_i8_i8_no_zeros', I8, I8, [1, 4, 5, 5], 3, [1, 1], None, None)
+conv_bytes('conv_integer_i8_u8_channels', I8, U8, [1, 6, 8, 7], 4, [3, 3], -7, ints(4, 0, 255), groups=2, pads=(2, 2, 2, 2), dilations=(2, 2))
+conv_bytes('conv_integer_depthwise', U8, I8, [2, 4, 6, 5], 4, [3, 3], 128, ints(4, -128, 127), groups=4, pads=(1, 1, 1, 1), strides=(1, 2))
+conv_bytes('qlinear_conv_u8_i8', U8, I8, [1, 8, 6, 6], 8, [3, 3], 17, 0, pads=(1, 1, 1, 1), linear=1)
+conv_bytes('qlinear_conv_i8_u8_groups', I8, U8, [1, 6, 6, 6], 6, [3, 3], 5, ints(6, 0, 255), groups=3, pads=(0, 1, 1, 0), strides=(2, 2), linear=1)
