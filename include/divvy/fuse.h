@@ -68,8 +68,8 @@ typedef struct dv_fuse_options {
     size_t size;
     dv_fuse_reading reading;
     // Maximum number of search steps, 0: default, and time after which the
-    // search stops, 0: no limit. A first schedule is always found; that takes
-    // longer for graphs of thousands of ops.
+    // search stops, 0: no limit. With no time left, every op is a group alone;
+    // pricing these takes longer for graphs of thousands of ops.
     int64_t budget;
     double time_limit_s;
     uint64_t seed;

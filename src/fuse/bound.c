@@ -143,7 +143,7 @@ static int find_limits(pricing *p, int64_t stop)
     int32_t n = 0;
     for (int32_t i = 0; i < p->n; i++) {
         limit l = p->limits[i];
-        if (p->f->left <= stop || p->f->failed)
+        if (p->f->left <= stop || p->f->failed || dv_fuse_late(p->f))
             return 0;
         l.cost = dv_fuse_least_price(p->f, &l.set);
         if (l.cost < DV_FUSE_NEVER)

@@ -113,7 +113,7 @@ static int solve(dv_fuser *f, dv_fuse_answer *best)
     dv_fuse_retain(f, &p, &merged);
     if (merged.total <= best->total)
         dv_fuse_answer_copy(best, &merged, g);
-    if (best->total > f->bound) {
+    if (best->total > f->bound && !dv_fuse_late(f)) {
         double bound = dv_fuse_bound_by_prices(f, f->left / 2);
         f->bound = bound > f->bound ? bound : f->bound;
     }
@@ -121,8 +121,14 @@ static int solve(dv_fuser *f, dv_fuse_answer *best)
     return !f->failed;
 }
 
-static dv_status no_schedule(const dv_fuse_graph *g, dv_diag *diag)
+static dv_status no_schedule(const dv_fuser *f, dv_diag *diag)
 {
+    const dv_fuse_graph *g = f->g;
+    if (dv_fuse_late(f))
+        return dv_fail(diag, DV_E_CAPACITY, DV_NOWHERE,
+                       "no schedule was found in the time: some op alone does "
+                       "not fit %" PRId64 " element%s; give it more time",
+                       g->capacity, DV_PLURAL(g->capacity, "", "s"));
     return dv_fail(diag, DV_E_CAPACITY, DV_NOWHERE,
                    "no schedule was found: some op does not fit %" PRId64
                    " element%s",
@@ -148,7 +154,7 @@ dv_status dv_fuse(dv_fuse_schedule **out, const dv_fuse_problem *problem,
         *r = (result){0};
     dv_status status = r && solve(&f, &best) ? DV_OK : dv_nomem(diag);
     if (status == DV_OK && best.total >= DV_FUSE_NEVER)
-        status = no_schedule(&g, diag);
+        status = no_schedule(&f, diag);
     if (status == DV_OK && !put_result(r, &f, &best))
         status = dv_nomem(diag);
     dv_fuse_memo_free(&f);

@@ -248,6 +248,10 @@ double dv_fuse_least_price(dv_fuser *f, const uint64_t *set);
 int dv_fuse_leaves(const dv_fuse_graph *g, const uint64_t *set, int32_t o);
 // Returns 1 when the budget or the time is spent.
 int dv_fuse_spent(dv_fuser *f);
+// Returns 1 when the time is spent. What a first schedule needs ends by it, and
+// not by the budget, so that a graph has the same first schedule with any
+// budget.
+int dv_fuse_late(const dv_fuser *f);
 
 // -- Partitions (merge.c, retain.c) ------------------------------------------
 
@@ -277,8 +281,8 @@ int32_t dv_fuse_take_out(dv_fuser *f, dv_fuse_parts *p, int32_t o);
 void dv_fuse_join(dv_fuser *f, dv_fuse_parts *p, int32_t a, int32_t b);
 // Merges pairs of units of which one is in `loose` (a flag per unit) or was
 // merged, as long as that lowers the cost. Gains are multiplied by random
-// factors of 1 - noise to 1 + noise. With DV_FUSE_NO_MERGING as noise only the
-// costs of the units in `loose` are set.
+// factors of 1 - noise to 1 + noise. With DV_FUSE_NO_MERGING as noise, and when
+// the time is spent, only the costs of the units in `loose` are set.
 #define DV_FUSE_NO_MERGING (-1.0)
 void dv_fuse_merge(dv_fuser *f, dv_fuse_parts *p, const char *loose,
                    double noise);
@@ -293,7 +297,8 @@ typedef struct dv_fuse_answer {
 int dv_fuse_answer_init(dv_fuse_answer *a, dv_fuser *f);
 void dv_fuse_answer_copy(dv_fuse_answer *to, const dv_fuse_answer *from,
                          const dv_fuse_graph *g);
-// Chooses what the units of a partition retain, and their order.
+// Chooses what the units of a partition retain (nothing more when the time is
+// spent), and their order.
 void dv_fuse_retain(dv_fuser *f, const dv_fuse_parts *p, dv_fuse_answer *out);
 
 // Improves a partition until the budget is spent; `best` is the best answer.

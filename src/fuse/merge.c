@@ -198,7 +198,7 @@ static int add_pairs(merger *m, int32_t u, const char *skip)
 {
     int32_t units[DV_FUSE_MOST_OPS];
     int32_t n = dv_fuse_touching(m->f, m->p, u, units);
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n && !dv_fuse_late(m->f); i++)
         if (!(skip && skip[units[i]] && units[i] < u) &&
             !add_pair(m, u, units[i]))
             return 0;
@@ -231,7 +231,7 @@ void dv_fuse_merge(dv_fuser *f, dv_fuse_parts *p, const char *loose,
     for (int32_t u = 0; ok && noise >= 0 && u < f->g->n; u++)
         if (loose[u] && p->of[u] == u)
             ok = add_pairs(&m, u, loose);
-    while (ok && m.n) {
+    while (ok && m.n && !dv_fuse_late(f)) {
         int32_t best = 0;
         for (int32_t i = 1; i < m.n; i++)
             if (m.pairs[i].gain > m.pairs[best].gain)

@@ -65,11 +65,16 @@ void dv_fuse_memo_free(dv_fuser *f)
         dv_release(f->memo->slots);
 }
 
+int dv_fuse_late(const dv_fuser *f)
+{
+    return f->until_s > 0 && dv_clock_s() > f->until_s;
+}
+
 int dv_fuse_spent(dv_fuser *f)
 {
     if (f->failed || f->left <= 0)
         return 1;
-    if (f->until_s > 0 && dv_clock_s() > f->until_s)
+    if (dv_fuse_late(f))
         f->left = 0;
     return f->left <= 0;
 }

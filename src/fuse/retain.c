@@ -123,9 +123,9 @@ static void weigh(linker *l, link *x)
 
 static void choose_links(linker *l)
 {
-    for (int32_t i = 0; i < l->n; i++)
+    for (int32_t i = 0; i < l->n && !dv_fuse_late(l->f); i++)
         weigh(l, &l->links[i]);
-    for (;;) {
+    while (!dv_fuse_late(l->f)) {
         link *best = NULL;
         for (int32_t i = 0; i < l->n; i++)
             if (l->links[i].gain > 0 &&

@@ -22,6 +22,16 @@ expect 0 '' "$divvy" fuse p.json -o - --time-limit 1000
 cmp -s .out s.json || complain 'another schedule with a time limit'
 expect 0 '' "$divvy" fuse p.json --budget 1
 has '4 ops in '
+# The first schedule, too, ends its search when the time has passed: fewer steps
+# than any budget takes, and a schedule that is written, and checked before.
+steps() {
+    "$divvy" fuse p.json --json -o "$@" 2>.err | sed -n 's/.*"steps": \([0-9]*\).*/\1/p'
+}
+full=$(steps t.json --budget 1)
+cut=$(steps t.json --budget 1 --time-limit 0.000000001)
+[ -n "$full" ] && [ -n "$cut" ] && [ "$cut" -lt "$full" ] || complain "$cut steps with no time, $full with any"
+grep -q '"subgraphs": \[\[0\], \[1\], \[2\], \[3\]\]' t.json || complain 'ops were merged when the time had passed'
+rm t.json
 expect 0 '' "$divvy" fuse p.json --reading full --seed 7 --time-limit 0.5
 if command -v python3 >/dev/null; then
     python3 -c 'import json; s = json.load(open("s.json")); assert len(set(map(len, s.values()))) == 1' ||
