@@ -31,7 +31,9 @@ static dv_status map_file(dv_onnx_map *out, const char *path,
                           const dv_source *src, dv_diag *diag)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    // Without O_NONBLOCK, opening a pipe would wait for its writer; it has no
+    // effect on regular files.
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     dv_loc at = {src, DV_FILE};
     if (fd < 0 || fstat(fd, &st) != 0) {
         if (fd >= 0)
@@ -40,7 +42,9 @@ static dv_status map_file(dv_onnx_map *out, const char *path,
     }
     if (!S_ISREG(st.st_mode)) {
         close(fd);
-        return dv_fail(diag, DV_E_FILE, at, "%s is no file", path);
+        return dv_fail(diag, DV_E_FILE, at,
+                       "%s is a folder, a pipe or a device; a file is needed",
+                       path);
     }
     out->name = path;
     out->len = (size_t)st.st_size;
@@ -116,10 +120,11 @@ dv_status dv_on_tensor_data(dv_on *cx, const void **out,
         (uint64_t)bytes > m->len - (uint64_t)t->offset ||
         (t->length >= 0 && t->length != bytes))
         return dv_fail(cx->diag, DV_E_FORMAT, (dv_loc){cx->src, DV_FILE},
-                       "'%s' has %" PRId64 " bytes at %" PRId64
-                       " of %s, which has %zu bytes",
-                       t->name, t->length >= 0 ? t->length : bytes, t->offset,
-                       m->name, m->len);
+                       "the shape of '%s' needs %" PRId64
+                       " bytes, the model gives it %" PRId64
+                       " from byte %" PRId64 " of %s, which has %zu",
+                       t->name, bytes, t->length >= 0 ? t->length : bytes,
+                       t->offset, m->name, m->len);
     const char *from = (const char *)m->at + t->offset;
     *out = from;
     if (bytes && t->offset % size) {

@@ -23,6 +23,22 @@ expect 1 "node 0, Nonsense: operator Nonsense is not supported" "$divvy" check n
 expect 1 "node 0, Concat: axis 99 of a tensor of 2 dims" "$divvy" check bad_axis.onnx
 expect 1 "not in the folder of the model: '../../etc/passwd'" "$divvy" check external_outside.onnx
 expect 1 'none.bin cannot be opened' "$divvy" check external_missing.onnx
+# Data in a pipe would wait for a writer for ever.
+if command -v timeout >/dev/null; then
+    mkfifo none.bin
+    expect 1 'none.bin is a folder, a pipe or a device; a file is needed' timeout 60 "$divvy" check external_missing.onnx
+    rm none.bin
+fi
+printf 12345678 >none.bin
+expect 1 "the shape of 'w' needs 48 bytes, the model gives it 48 from byte 0 of ./none.bin, which has 8$" \
+    "$divvy" check external_missing.onnx
+rm none.bin
+# A program may come through a pipe, by a name or as the standard input.
+printf 'input x: f32[8]\ny[i] = x[i] + 1\noutput y\n' >p.dv
+mkfifo pipe.dv
+cat p.dv >pipe.dv &
+expect 0 '' "$divvy" check pipe.dv
+cat p.dv | "$divvy" check /dev/stdin >.out 2>.err || complain 'a program through a pipe'
 expect 1 'cut off or damaged' "$divvy" check cut.onnx
 expect 1 'cannot be opened' "$divvy" check missing.onnx
 expect 2 'a model and a folder' "$divvy" import conv.onnx
