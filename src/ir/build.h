@@ -103,6 +103,9 @@ typedef struct dv_opbuild {
     dv_expr *last[DV_MAX_VARS];
     dv_top_use *tops;
     int32_t n_tops, cap_tops;
+    // Names that hide others, about which the statement has a warning.
+    dv_str hiding[DV_MAX_VARS];
+    int n_hiding;
 } dv_opbuild;
 
 // Fails with a message that consists of `name`, a name in the program's text,
@@ -114,13 +117,16 @@ dv_status dv_opbuild_fail(const dv_opbuild *o, dv_status st, uint32_t off,
 // in scope, or -1; dv_bound_for the range given by `for`, or NULL; dv_bound_add
 // binds one variable; dv_bound_index binds the names in an index of the left
 // side; dv_bound_reduced tells whether a reducer below n binds the name;
-// dv_bound_range computes a variable's range once all accesses are known.
+// dv_bound_range computes a variable's range once all accesses are known;
+// dv_bound_warn warns, once per statement and name, if the variable or counter
+// that node n means hides a counter or param of the same name.
 int dv_bound_find(const dv_opbuild *o, dv_str name);
 const dv_for *dv_bound_for(const dv_stmt *s, dv_str name);
 dv_status dv_bound_add(dv_opbuild *o, dv_str name, uint32_t off, int reduce);
 dv_status dv_bound_index(dv_opbuild *o, const dv_node *n, int alone);
 int dv_bound_reduced(const dv_node *n, dv_str name);
 dv_status dv_bound_range(dv_opbuild *o, dv_binding *v);
+void dv_bound_warn(dv_opbuild *o, const dv_node *n);
 
 // Accesses of a statement (ir/build_index.c). dv_access_tensor returns the
 // tensor that a node names; dv_access_make builds an access to a tensor

@@ -102,6 +102,26 @@ int dv_bound_reduced(const dv_node *n, dv_str name)
     return 0;
 }
 
+void dv_bound_warn(dv_opbuild *o, const dv_node *n)
+{
+    if (n->kind != DV_NODE_NAME || o->b->quiet || o->n_hiding == DV_MAX_VARS)
+        return;
+    int is_bound = dv_bound_find(o, n->name) >= 0;
+    int is_counter = dv_find_counter(o->b, n->name) != NULL;
+    int hides_counter = is_bound && is_counter;
+    if (!(is_bound || is_counter) ||
+        !(hides_counter || dv_find_param(o->b, n->name)))
+        return;
+    for (int i = 0; i < o->n_hiding; i++)
+        if (dv_str_eq(o->hiding[i], n->name))
+            return;
+    o->hiding[o->n_hiding++] = n->name;
+    dv_warn(o->b->diag, "name", dv_build_at(o->b, n->off),
+            "%.*s is a variable here, not the %s; one of them needs another "
+            "name",
+            (int)n->name.len, n->name.at, hides_counter ? "counter" : "param");
+}
+
 static dv_status unknown_name(const dv_opbuild *o, const dv_node *n)
 {
     if (dv_bound_reduced(o->s->value, n->name))
@@ -151,6 +171,8 @@ static int add_scaled(form *out, const form *x, const form *y, int64_t scale)
 static dv_status affine_apply(dv_opbuild *o, const dv_node *n, form *out)
 {
     form x = {0}, y = {0}, zero = {0};
+    for (uint32_t i = 0; i < n->n_args; i++)
+        dv_bound_warn(o, n->args[i]);
     DV_TRY(affine(o, n->args[0], &x));
     if (n->n_args == 2)
         DV_TRY(affine(o, n->args[1], &y));

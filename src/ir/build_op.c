@@ -67,19 +67,13 @@ static dv_status check_whole(const dv_opbuild *o, const dv_node *n, int64_t i)
                    i);
 }
 
-// Makes e the value of variable v. It hides a param of the same name.
+// Makes e the value of variable v.
 static void variable(dv_opbuild *o, const dv_node *n, int v, dv_expr *e)
 {
-    int len = (int)n->name.len;
     e->kind = DV_EXPR_INDEX;
     e->dtype = DV_I64;
     e->read = v;
-    const dv_counter *c = dv_find_counter(o->b, n->name);
-    if (!o->b->quiet && (c || dv_find_param(o->b, n->name)))
-        dv_warn(o->b->diag, "name", dv_build_at(o->b, n->off),
-                "%.*s is a variable here, not the %s; one of them needs "
-                "another name",
-                len, n->name.at, c ? "counter" : "param");
+    dv_bound_warn(o, n);
 }
 
 static dv_status constant(dv_opbuild *o, const dv_node *n, dv_expr *e)
@@ -431,6 +425,7 @@ static dv_status expression(dv_opbuild *o, const dv_node *n,
     const dv_counter *c =
         n->kind == DV_NODE_NAME ? dv_find_counter(o->b, n->name) : NULL;
     if (c) {
+        dv_bound_warn(o, n);
         dv_node read = dv_counter_value(c, n);
         return expression(o, &read, out);
     }
