@@ -9,11 +9,31 @@
 #include <stdio.h>
 #include <string.h>
 
-static dv_status need_real(const dv_opbuild *o, const char *what, int type,
-                           uint32_t off)
+static int has_read(const dv_expr *e)
 {
+    for (int i = 0; i < e->n_args; i++)
+        if (has_read(e->arg[i]))
+            return 1;
+    return e->kind == DV_EXPR_READ;
+}
+
+static dv_status need_real(const dv_opbuild *o, const char *what,
+                           const dv_expr *x, uint32_t off)
+{
+    int type = x->dtype;
     if (type < 0 || dv_is_float((dv_dtype)type))
         return DV_OK;
+    // The rank that argtopk gives is no variable in scope.
+    if (x->kind == DV_EXPR_INDEX && !x->base && o->vars[x->read].in_scope)
+        return dv_fail(o->b->diag, DV_E_DTYPE, dv_build_at(o->b, off),
+                       "%s needs floats, the variable %s is %s; write 1.0 * %s",
+                       what, o->vars[x->read].var.name,
+                       dv_dtype_get((dv_dtype)type)->name,
+                       o->vars[x->read].var.name);
+    if (!has_read(x))
+        return dv_fail(o->b->diag, DV_E_DTYPE, dv_build_at(o->b, off),
+                       "%s needs floats, this is %s; multiply it by 1.0", what,
+                       dv_dtype_get((dv_dtype)type)->name);
     return dv_fail(o->b->diag, DV_E_DTYPE, dv_build_at(o->b, off),
                    "%s needs floats, this is %s; store it in a float tensor "
                    "first (t[…]: f32 = …)",
@@ -45,7 +65,7 @@ static dv_status type_of(const dv_opbuild *o, dv_expr *e)
         first = e->fn == DV_FN_SELECT;
     }
     for (int i = first; i < e->n_args && real; i++)
-        DV_TRY(need_real(o, name, e->arg[i]->dtype, e->off));
+        DV_TRY(need_real(o, name, e->arg[i], e->off));
     for (int i = 0; i < e->n_args && whole; i++)
         DV_TRY(need_whole(o, name, e->arg[i]->dtype, e->off));
     e->dtype = dv_expr_type(e);
