@@ -28,6 +28,7 @@ typedef struct term {
 typedef struct block {
     dv_stmt *repeat; // NULL: the program
     dv_stmt *last;
+    const char *label; // of the repeat
     struct block *outer;
 } block;
 
@@ -740,7 +741,7 @@ static dv_stmt *open_repeat(dv_build *b, int64_t text_bytes)
         no_memory(b);
         return NULL;
     }
-    *in = (block){.repeat = s, .outer = b->open};
+    *in = (block){.repeat = s, .label = b->label, .outer = b->open};
     b->open = in;
     b->depth++;
     return s;
@@ -816,15 +817,17 @@ dv_status dv_build_finish(dv_program **out, dv_build *b, const dv_param *params,
 {
     if (!b || b->status == DV_E_NOMEM)
         return dv_nomem(diag);
-    if (works(b) && b->depth)
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "dv_build_finish: %d repeats are not ended", b->depth);
-    if (b->status != DV_OK) {
-        const char *label = b->failed_label;
-        dv_source src = {label ? label : DV_BUILT_NAME, "", 0};
+    int is_open = works(b) && b->depth;
+    const char *label = is_open ? b->open->label : b->failed_label;
+    dv_source src = {label ? label : DV_BUILT_NAME, "", 0};
+    if (is_open)
+        return dv_fail(diag, DV_E_USAGE, (dv_loc){&src, DV_FILE},
+                       "dv_build_finish: %d repeat%s not ended; call "
+                       "dv_build_end",
+                       b->depth, DV_PLURAL(b->depth, " is", "s are"));
+    if (b->status != DV_OK)
         return dv_fail(diag, b->status, (dv_loc){&src, DV_FILE}, "%s",
                        b->message);
-    }
     dv_text text = {0};
     dv_status st = print(&text, b) ? DV_OK : dv_nomem(diag);
     if (st == DV_OK)

@@ -369,6 +369,27 @@ TEST(errors_carry_labels)
                "repeat\n        output y\n        ^\n");
 }
 
+TEST(an_open_repeat_is_named)
+{
+    dv_build *b = dv_build_create();
+    small(b, 1);
+    dv_build_label(b, "node 7, Loop");
+    dv_build_repeat(b, dv_build_int(b, 3));
+    dv_build_label(b, "body");
+    refused_as(b, DV_E_USAGE,
+               "node 7, Loop: error[usage]: dv_build_finish: 1 repeat is not "
+               "ended; call dv_build_end\n");
+    b = dv_build_create();
+    small(b, 1);
+    dv_build_label(b, NULL);
+    dv_build_repeat(b, dv_build_int(b, 3));
+    dv_build_label(b, "inner");
+    dv_build_repeat(b, dv_build_int(b, 3));
+    refused_as(b, DV_E_USAGE,
+               "inner: error[usage]: dv_build_finish: 2 repeats are not ended; "
+               "call dv_build_end\n");
+}
+
 // -- Wrong calls -------------------------------------------------------------
 
 TEST(errors_are_sticky)
@@ -587,6 +608,7 @@ int main(void)
         cmocka_unit_test(random_programs),
         cmocka_unit_test(finished_twice),
         cmocka_unit_test(errors_carry_labels),
+        cmocka_unit_test(an_open_repeat_is_named),
         cmocka_unit_test(errors_are_sticky),
         cmocka_unit_test(wrong_terms),
         cmocka_unit_test(wrong_statements),
