@@ -52,7 +52,7 @@ typedef struct dv_fuse_problem {
     const dv_fuse_op *ops; // in any order
     size_t n_ops;
     int64_t capacity_elems; // of the scratchpad
-    double bandwidth;       // elements moved per unit of time
+    double bandwidth;       // elements moved per unit of time, from 1e-200 on
     // The largest tile. A smaller one takes as long to compute.
     int64_t native_width, native_height;
 } dv_fuse_problem;

@@ -251,6 +251,12 @@ int dv_diag_column(const dv_diag *d)
     return d && d->status != DV_OK ? (int)d->error.col : 0;
 }
 
+void dv_diag_set_file(dv_diag *d, const char *name)
+{
+    if (d && d->status != DV_OK && !d->error.file[0])
+        snprintf(d->error.file, sizeof d->error.file, "%s", name);
+}
+
 static void render(dv_text *out, const dv_message *m)
 {
     if (m->file[0] && m->line && !m->is_label)

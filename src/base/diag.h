@@ -48,6 +48,8 @@ dv_status dv_nomem(dv_diag *d);
 // Moves an error from `from` to `to` unless `to` has one already; `from` has
 // none afterwards.
 void dv_diag_move(dv_diag *to, dv_diag *from);
+// Sets the file of the recorded error unless it has one.
+void dv_diag_set_file(dv_diag *d, const char *name);
 // Sets the name of the pass that is running, or NULL for none. The name is
 // borrowed.
 void dv_diag_pass(dv_diag *d, const char *name);

@@ -45,19 +45,47 @@ static dv_status no_choice(builder *b, int32_t v)
                    v);
 }
 
-// Adds the largest allowed entry to a sum. Returns 0 if it becomes too large
-// or if an entry is negative.
-static int add_largest(int64_t *sum, const int64_t *costs, int64_t n)
+// Adds the largest allowed cost of node or edge `at` to a sum.
+static dv_status add_largest(builder *b, int64_t *sum, const int64_t *costs,
+                             int64_t n, const char *kind, size_t at)
 {
     int64_t most = 0;
     for (int64_t i = 0; i < n; i++) {
         if (costs[i] < 0)
-            return 0;
+            return dv_fail(b->diag, DV_E_USAGE, DV_NOWHERE,
+                           "costs of %s %zu are negative: %" PRId64, kind, at,
+                           costs[i]);
         if (costs[i] < DV_CHOOSE_FORBIDDEN && costs[i] > most)
             most = costs[i];
     }
     *sum += most;
-    return *sum < MAX_SUM;
+    if (*sum < MAX_SUM)
+        return DV_OK;
+    return dv_fail(b->diag, DV_E_USAGE, DV_NOWHERE,
+                   "the largest costs up to %s %zu add up to %" PRId64
+                   "; their sum must stay below 2^62: scale them down",
+                   kind, at, *sum);
+}
+
+static dv_status add_largest_usage(builder *b, int64_t *sum, size_t at)
+{
+    const dv_choose_node *d = &b->p->nodes[at];
+    int64_t most = 0;
+    for (int32_t s = 0; d->usages && s < d->n_strategies; s++) {
+        if (d->usages[s] < 0)
+            return dv_fail(b->diag, DV_E_USAGE, DV_NOWHERE,
+                           "usages of node %zu are negative: %" PRId64, at,
+                           d->usages[s]);
+        most = dv_max_i64(most, d->usages[s]);
+    }
+    if (most > MAX_SUM - *sum)
+        return dv_fail(b->diag, DV_E_USAGE, DV_NOWHERE,
+                       "the largest usages before node %zu add up to %" PRId64
+                       ", with its %" PRId64
+                       " to more than 2^62: scale them down",
+                       at, *sum, most);
+    *sum += most;
+    return DV_OK;
 }
 
 static dv_status validate(builder *b)
@@ -72,16 +100,8 @@ static dv_status validate(builder *b)
         const dv_choose_node *d = &p->nodes[v];
         if (d->n_strategies < 1 || !d->costs || d->start > d->end)
             return misuse(b, "node", v, "has no strategy or a wrong interval");
-        if (!add_largest(&cost, d->costs, d->n_strategies))
-            return misuse(b, "costs of node", v, "are negative or too large");
-        for (int32_t s = 0; d->usages && s < d->n_strategies; s++)
-            if (d->usages[s] < 0 || d->usages[s] > MAX_SUM - usage)
-                return misuse(b, "usages of node", v,
-                              "are negative or too large");
-        int64_t most = 0;
-        for (int32_t s = 0; d->usages && s < d->n_strategies; s++)
-            most = dv_max_i64(most, d->usages[s]);
-        usage += most;
+        DV_TRY(add_largest(b, &cost, d->costs, d->n_strategies, "node", v));
+        DV_TRY(add_largest_usage(b, &usage, v));
         n_labels += d->n_strategies;
         if (n_labels > INT32_MAX)
             return misuse(b, "at node", v, "there are 2^31 strategies or more");
@@ -93,8 +113,9 @@ static dv_status validate(builder *b)
                 return misuse(b, "edge", e, "has a node that does not exist");
         int64_t n = (int64_t)p->nodes[d->nodes[0]].n_strategies *
                     p->nodes[d->nodes[1]].n_strategies;
-        if (!d->costs || !add_largest(&cost, d->costs, n))
-            return misuse(b, "costs of edge", e, "are negative or too large");
+        if (!d->costs)
+            return misuse(b, "edge", e, "has no costs");
+        DV_TRY(add_largest(b, &cost, d->costs, n, "edge", e));
         b->g->work += n;
     }
     return DV_OK;

@@ -91,6 +91,7 @@ static int solve(const args *a, const dv_choose_problem *p, double read_s,
     double begin = dv_clock_s();
     if (dv_choose(&r, p, &a->options, diag)) {
         int refused = dv_diag_status(diag) == DV_E_CAPACITY;
+        dv_diag_set_file(diag, cli_file_name(a->file));
         int code = cli_fail(diag);
         return refused ? 3 : code;
     }
@@ -104,7 +105,7 @@ static int run(const args *a, dv_diag *diag)
 {
     char *text = NULL;
     size_t len = 0;
-    const char *name = strcmp(a->file, "-") ? a->file : "standard input";
+    const char *name = cli_file_name(a->file);
     dv_choose_file f;
     double begin = dv_clock_s();
     if (cli_read(&text, &len, a->file, DV_CHOOSE_MAX_BYTES, diag))

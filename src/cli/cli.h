@@ -103,6 +103,8 @@ int cli_usage(const cli_command *c, const char *fmt, ...)
 // Writes a string to standard output (path NULL or "-") or atomically to a
 // file, and frees it. A NULL string means out of memory. Returns the exit code.
 int cli_put(char *text, const char *path, dv_diag *diag);
+// Returns the name of a file in messages; '-' is the standard input.
+const char *cli_file_name(const char *path);
 // Reads a file of at most `max_bytes` bytes like dv_file_read, and unpacks it
 // if it is compressed by gzip, also to at most `max_bytes`.
 dv_status cli_read(char **text, size_t *len, const char *path,

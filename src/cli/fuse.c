@@ -21,7 +21,7 @@ static dv_status read_problem(job *j, dv_arena *arena, dv_diag *diag)
 {
     char *text = NULL;
     size_t len = 0;
-    const char *name = strcmp(j->file, "-") ? j->file : "standard input";
+    const char *name = cli_file_name(j->file);
     double begin = dv_clock_s();
     DV_TRY(cli_read(&text, &len, j->file, DV_MAX_TEXT_BYTES, diag));
     dv_source src = {.name = name, .text = text, .len = len};
@@ -34,7 +34,9 @@ static dv_status read_problem(job *j, dv_arena *arena, dv_diag *diag)
 static dv_status solve(job *j, dv_diag *diag)
 {
     double begin = dv_clock_s();
-    DV_TRY(dv_fuse(&j->schedule, &j->problem, &j->options, diag));
+    dv_status status = dv_fuse(&j->schedule, &j->problem, &j->options, diag);
+    dv_diag_set_file(diag, cli_file_name(j->file));
+    DV_TRY(status);
     j->solve_s = dv_clock_s() - begin;
     return dv_fuse_check(j->schedule, &j->problem, &j->options, diag);
 }

@@ -1,8 +1,16 @@
 // Reads files that may be compressed by gzip.
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include <inttypes.h>
+#include <string.h>
+
+// Returns 1 if the bytes begin with those of gzip.
+static int is_gzip(const char *at, size_t len)
+{
+    return len >= 2 && at[0] == '\x1f' && at[1] == '\x8b';
+}
 
 #ifdef DV_ZLIB
 #include <limits.h>
@@ -58,6 +66,12 @@ static dv_status inflate_all(z_stream *z, inflated *to, size_t len,
                            max_bytes);
         if (state == Z_STREAM_END) {
             end = at == len;
+            if (!end && !is_gzip(src->text + at, len - at))
+                return dv_fail(diag, DV_E_FORMAT, whole,
+                               "the gzip file ends at byte %zu, %zu byte%s "
+                               "before the end of the file: remove what "
+                               "follows",
+                               at, len - at, DV_PLURAL(len - at, "", "s"));
             if (!end && inflateReset(z) != Z_OK)
                 return dv_nomem(diag);
         } else if (state != Z_OK) {
@@ -101,11 +115,16 @@ static dv_status unpack(char **text, size_t *len, const dv_source *src,
 }
 #endif
 
+const char *cli_file_name(const char *path)
+{
+    return strcmp(path, "-") ? path : "standard input";
+}
+
 dv_status cli_read(char **text, size_t *len, const char *path,
                    int64_t max_bytes, dv_diag *diag)
 {
     DV_TRY(dv_file_read(text, len, path, max_bytes, diag));
-    if (*len < 2 || (*text)[0] != '\x1f' || (*text)[1] != '\x8b')
+    if (!is_gzip(*text, *len))
         return DV_OK;
     dv_source src = {path, *text, *len};
     dv_status s = unpack(text, len, &src, max_bytes, diag);

@@ -298,7 +298,7 @@ static int run(job *j, dv_diag *diag)
 {
     char *text = NULL;
     size_t len = 0;
-    const char *name = strcmp(j->a.file, "-") ? j->a.file : "standard input";
+    const char *name = cli_file_name(j->a.file);
     if (dv_file_read(&text, &len, j->a.file, DV_MAX_TEXT_BYTES, diag))
         return cli_fail(diag);
     int code;

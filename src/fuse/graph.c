@@ -13,6 +13,9 @@ typedef struct builder {
     dv_diag *diag;
 } builder;
 
+// With a smaller bandwidth, costs could reach DV_FUSE_NEVER.
+#define LEAST_BANDWIDTH 1e-200
+
 #define WRONG(b, status, ...)                                                  \
     dv_fail((b)->diag, status, DV_NOWHERE, __VA_ARGS__)
 
@@ -32,6 +35,11 @@ static dv_status check_sizes(const builder *b)
         return WRONG(b, DV_E_BOUNDS,
                      "capacity %" PRId64 " and bandwidth %g must be positive",
                      p->capacity_elems, p->bandwidth);
+    if (p->bandwidth < LEAST_BANDWIDTH)
+        return WRONG(b, DV_E_BOUNDS,
+                     "bandwidth %g is too small to divide by: it must be %g or "
+                     "more",
+                     p->bandwidth, LEAST_BANDWIDTH);
     if (p->native_width < 1 || p->native_width > DV_FUSE_MOST_EXTENT ||
         p->native_height < 1 || p->native_height > DV_FUSE_MOST_EXTENT)
         return WRONG(b, DV_E_BOUNDS,

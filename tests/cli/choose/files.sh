@@ -35,6 +35,11 @@ if command -v gzip >/dev/null; then
         expect 1 'error\[format\]: the gzip file is cut off' "$divvy" choose short.json.gz
         { head -c 60 data.json.gz; echo 'something else'; } >damaged.json.gz
         expect 1 'error\[format\]: the gzip file is' "$divvy" choose damaged.json.gz
+        { cat data.json.gz; echo 'something else'; } >trailing.json.gz
+        expect 1 'error\[format\]: the gzip file ends at byte [0-9]*, 15 bytes before the end of the file: remove what follows' \
+            "$divvy" choose trailing.json.gz
+        { cat data.json.gz; printf x; } >trailing.json.gz
+        expect 1 'error\[format\]: the gzip file ends at byte [0-9]*, 1 byte before the end' "$divvy" choose trailing.json.gz
         head -c 70000000 /dev/zero | gzip -1 >zeros.json.gz
         expect 1 'error\[limit\]: the file has more than 67108864 bytes when it is unpacked' "$divvy" fuse zeros.json.gz
     fi
@@ -49,6 +54,11 @@ expect 3 'error\[capacity\]: every choice has forbidden entries' "$divvy" choose
 # -- Mistakes
 printf '{"problem": {"nodes": {"costs": [[1], [x]]}}}' >bad.json
 expect 1 'bad.json:1:40: error\[syntax\]: expected an integer' "$divvy" choose bad.json
+costs=900000000000000000
+printf '{"problem": {"nodes": {"intervals": [[0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]], "costs": [[%s], [%s], [%s], [%s], [%s], [%s]], "usages": [[0], [0], [0], [0], [0], [0]]}, "edges": {"nodes": [], "costs": []}, "usage_limit": 1}}' \
+    $costs $costs $costs $costs $costs $costs >large.json
+expect 2 'large.json: error\[usage\]: the largest costs up to node 5 add up to 5400000000000000000; their sum must stay below 2^62: scale' \
+    "$divvy" choose large.json
 expect 1 'error\[file\]' "$divvy" choose missing.json
 expect 2 'a problem is needed' "$divvy" choose
 expect 2 "takes seconds, not 'soon'" "$divvy" choose "$data" --time-limit soon

@@ -57,6 +57,7 @@ bad 'error\[shape\]: op 0 multiplies 512 x 128 by 128 x 512 and gives 512 x 64' 
 bad 'error\[name\]: op . reads what depends on its output' '\[5, 0\]' '[5, 6]'
 bad 'error\[capacity\]: no schedule was found: some op does not fit 2 elements' 50000 2
 bad 'error\[bounds\]: capacity 50000 and bandwidth 0 must be positive' '"slow_memory_bandwidth": 20' '"slow_memory_bandwidth": 0'
+bad 'q.json: error\[bounds\]: bandwidth 9.99989e-321 is too small to divide by: it must be 1e-200 or more' '"slow_memory_bandwidth": 20' '"slow_memory_bandwidth": 1e-320'
 bad 'error\[syntax\]' '^}' ']'
 expect 1 'error\[file\]' "$divvy" fuse missing.json
 expect 2 'a problem is needed' "$divvy" fuse

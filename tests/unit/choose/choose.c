@@ -211,7 +211,13 @@ TEST(misuse)
     for (int i = 0; i < 8; i++)
         nodes[i] = (dv_choose_node){huge, NULL, 1, 0, 0};
     p.n_nodes = 8;
-    solved(&p, -1, DV_E_USAGE, "too large");
+    solved(&p, -1, DV_E_USAGE,
+           "the largest costs up to node 4 add up to 4999999999999999995; "
+           "their sum must stay below 2^62");
+    nodes[1].usages = nodes[0].usages = (const int64_t[]){INT64_C(1) << 62};
+    solved(&p, -1, DV_E_USAGE,
+           "the largest usages before node 1 add up to 4611686018427387904, "
+           "with its 4611686018427387904 to more than 2^62");
     dv_choose_options o = DV_CHOOSE_OPTIONS_INIT;
     dv_choose_result *r = NULL;
     o.budget = -1;
