@@ -128,7 +128,7 @@ int64_t dv_grid_panels(const dv_grid *g, const dv_order *order, int *sampled)
     return panels;
 }
 
-// Sets *out to the i-th order of tiles that is compared with the others;
+// Sets *out to the i-th candidate among the orders of tiles that are compared;
 // returns 0 after the last.
 static int candidate(const dv_grid *g, int i, dv_order *out)
 {
@@ -146,8 +146,8 @@ static int candidate(const dv_grid *g, int i, dv_order *out)
     i -= N_PLAIN;
     out->kind = i < N_SIZES ? DV_ORDER_GROUPED : DV_ORDER_BLOCK_LINEAR;
     out->size = (int64_t)2 << i % N_SIZES;
-    // The last of the sizes that are tried is the side of a square with as many
-    // tiles as one core has.
+    // The last size that is tried is the side of a square that has as many
+    // tiles as one core computes.
     if (i % N_SIZES == N_SIZES - 1) {
         int64_t each = dv_ceil_div(g->n_tiles, g->set.n);
         out->size = 1;

@@ -215,8 +215,9 @@ struct dv_grid {
     int by_row;
     int64_t memory_bytes, banks, max_args, max_cbs; // 0: no limit, or unknown
     char target[64];
-    // The assignment that was chosen: shards (parts of the result that cores
-    // hold), order of tiles, policy and the work of every core.
+    // The assignment that was chosen: if local_shard is 1, gy x gx shards of
+    // the result with sm x sn tiles each; the order of tiles, the policy and
+    // the work of every core.
     int local_shard;
     int64_t gy, gx, sm, sn;
     dv_order order;
@@ -285,12 +286,13 @@ int dv_grid_arg_names(const char **names, dv_grid_args kind);
 // holes.
 int dv_grid_limited_by_holes(const dv_grid *g);
 
-// The functions of list.c read orders of one's own.
+// The functions of list.c parse orders of tiles that the user lists: `list(…)`.
 
-// Returns whether an order is given as `list(…)`; NULL is none.
+// Returns whether the word of an order lists the tiles, as in `list(2x2: 0 1 3
+// 2)`; 0 for NULL.
 int dv_order_is_list(const char *word);
-// Finds the list for a matrix of this many tiles and checks that it has every
-// tile once. *out is in the arena; NULL: there is no list of this size.
+// Finds the user's list for a matrix of this many tiles, and checks that it has
+// every tile once. *out is in the arena; NULL: no list has this size.
 dv_status dv_order_list_find(const int32_t **out, const char *word,
                              int64_t rows, int64_t cols, dv_arena *arena,
                              dv_diag *diag);
@@ -312,8 +314,8 @@ void dv_grid_measure(const dv_grid *g, dv_grid_figures *out);
 // `stride` apart, if page i is in bank i modulo `banks`.
 int64_t dv_banks_touched(int64_t banks, int64_t stride, int64_t n);
 
-// Where a page of a tensor that is divided into shards lies in memory. Shards
-// are assigned to memory banks round robin.
+// Where a page of a tensor that is divided into shards is stored. Shards are
+// assigned to memory banks round robin.
 enum { DV_PAGE_DIMS = 8 };
 typedef struct dv_page {
     int64_t shard, bank, offset; // the offset in the bank, in pages

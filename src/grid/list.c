@@ -38,7 +38,8 @@ static const char *read_number(const char *s, int64_t *out)
     return s + digits;
 }
 
-// Reads "2x3:". Returns the text after it, or NULL if it is not there.
+// Reads the size of a matrix in tiles, such as "2x3:". Returns the text after
+// it, or NULL if there is no size.
 static const char *read_size(const char *s, int64_t *rows, int64_t *cols)
 {
     s = read_number(s, rows);
@@ -58,8 +59,8 @@ static dv_status wrong(const char *at, dv_diag *diag)
         at);
 }
 
-// Stores the tiles after a size, up to the next size or the end, in `out`,
-// which has room for `most`; NULL: they are only counted.
+// Reads the numbers of tiles after a size, up to the next size or the end.
+// Stores at most `most` of them in `out`; if it is NULL, only counts them.
 static dv_status read_tiles(const char **text, int32_t *out, int64_t most,
                             int64_t *n, dv_diag *diag)
 {
@@ -79,7 +80,7 @@ static dv_status read_tiles(const char **text, int32_t *out, int64_t most,
     return DV_OK;
 }
 
-// Fails unless the list has every tile once.
+// Fails unless the list has each of the rows * cols tiles exactly once.
 static dv_status check(const int32_t *list, int64_t n, int64_t rows,
                        int64_t cols, dv_diag *diag)
 {

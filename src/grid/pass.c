@@ -252,8 +252,8 @@ static void count_rows(const dv_plan *plan, dv_group_grid *g)
     g->nt = n > 0 ? dv_ceil_div(t->shape[n - 1], plan->target.tile_cols) : 1;
 }
 
-// Sets the number of tiles of a group's result, and finds its list in an order
-// of one's own.
+// Sets the number of tiles of a group's result. If the user lists orders of
+// tiles, finds the list for this number.
 static dv_status count_tiles(const dv_plan_options *options, dv_plan *plan,
                              dv_group_grid *g, dv_diag *diag)
 {
@@ -382,7 +382,8 @@ static dv_status check_words(const dv_plan *plan,
     return DV_OK;
 }
 
-// Fails if the order is a list, and no group's result has a size that it has.
+// Fails if the user lists the order of tiles, but no group's result has one of
+// the sizes of these lists.
 static dv_status check_list_used(const dv_plan *plan, const char *order,
                                  dv_diag *diag)
 {
@@ -427,7 +428,8 @@ static void queue_groups(const dv_plan_options *options, dv_plan *plan)
     }
 }
 
-// Gives the group the shards that the program's notes say, if they say some.
+// If the program's memory notes (where tensors are stored) determine which core
+// computes which part of a group's result, assigns the parts accordingly.
 static dv_status shards_of_notes(dv_pass_cx *cx, dv_plan *plan,
                                  dv_group_grid *g)
 {
@@ -676,7 +678,8 @@ static dv_status read_head(dv_plan *plan, dv_lexer *lx, dv_group_grid *g)
     return DV_OK;
 }
 
-// Reads the lines `tiles 0 5 …` of a group whose order is a list.
+// Reads the lines `tiles 0 5 …` of a group whose order of tiles the user
+// listed.
 static dv_status read_list(dv_plan *plan, dv_lexer *lx, dv_group_grid *g)
 {
     int32_t *list = NULL, n = 0, cap = 0;

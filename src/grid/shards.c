@@ -20,8 +20,8 @@ static dv_loc note_at(const dv_plan *plan, const dv_memory_note *m)
     return (dv_loc){src->text ? src : NULL, m->off};
 }
 
-// Returns which dim of the tile plane, 0 for rows and 1 for columns of the
-// result, an index of an operand runs along; -1 if neither.
+// Returns which dim of the result an index of an operand runs along: 0 for its
+// rows, 1 for its columns, -1 for neither.
 static int plane_dim(const dv_plan *plan, const dv_op *op, const dv_index *x,
                      int64_t size)
 {
@@ -36,8 +36,9 @@ static int plane_dim(const dv_plan *plan, const dv_op *op, const dv_index *x,
     return -1;
 }
 
-// Finds the shards of the result that belong to the shards of a tensor which
-// the op accesses. Returns 0 if the tensor does not decide.
+// Derives the shards of the op's result from the shards of a tensor that it
+// accesses: each core computes what belongs to the shard that it holds. Returns
+// 0 if the tensor does not determine them.
 static int noted_by(dv_noted_shards *out, const dv_plan *plan,
                     const dv_group_grid *g, const dv_op *op, const dv_access *a)
 {
@@ -66,8 +67,8 @@ static int noted_by(dv_noted_shards *out, const dv_plan *plan,
     return 1;
 }
 
-// Finds the column *x and the row *y of the core that has the shard in row sy
-// and column sx.
+// Finds the column *x and row *y of the core that has the result's shard in row
+// sy and column sx of the grid of shards.
 static void core_of_shard(const dv_noted_shards *s, int64_t sy, int64_t sx,
                           int64_t *x, int64_t *y)
 {
@@ -165,9 +166,9 @@ dv_status dv_grid_check_words(const dv_plan *plan, const dv_noted_shards *s,
     return DV_OK;
 }
 
-// Adds the bytes of a tensor to those of each core, used[row * columns +
-// column]; returns the most of one of its cores, or -1 if a core does not
-// exist.
+// Adds a tensor's bytes in each core's memory to used[row * columns + column].
+// Returns the largest of these sums, or -1 if a shard is on a core that does
+// not exist.
 static int64_t add_bytes(const dv_plan *plan, const dv_tensor *t, int64_t *used)
 {
     const dv_memory_note *m = t->memory;

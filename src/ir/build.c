@@ -351,8 +351,8 @@ dv_status dv_build_no_tensor(dv_builder *b, dv_loc at, dv_str name)
                    (int)name.len, name.at, dv_suggestion_text(&s, meant));
 }
 
-// Takes the note on where an output lies. A tensor that is an input too lies in
-// one place.
+// Records the memory note of an output: where it is stored on the machine. If
+// the tensor is an input too, both notes must agree.
 static dv_status output_memory(dv_builder *b, dv_tensor *t,
                                const dv_memory_note *m)
 {

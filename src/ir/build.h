@@ -3,8 +3,8 @@
 #define DV_BUILD_H
 #include "ir/program.h"
 
-// A repeat that counts, around the statement that is being resolved: its
-// counter's name in the text, and the access to the counter's tensor.
+// The counter of a repeat loop around the statement that is being resolved: its
+// name in the text, and the access to the tensor that holds its value.
 typedef struct dv_counter {
     dv_str name;
     dv_node *begin; // its first value
@@ -23,8 +23,8 @@ typedef struct dv_builder {
     dv_dtype float_type, int_type;
     int in_dead_repeat; // 1 inside a `repeat 0`, whose statements never run
     const dv_counter *counters; // the innermost one; NULL: none
-    // Above 0 while statements are built that the text does not have, or has
-    // once; there are no warnings then.
+    // Above 0 while statements are built that were generated, or that are built
+    // a second time; then no warnings are printed.
     int quiet;
 } dv_builder;
 
@@ -34,8 +34,8 @@ dv_loc dv_build_at(const dv_builder *b, uint32_t off);
 dv_status dv_build_no_tensor(dv_builder *b, dv_loc at, dv_str name);
 // Evaluates an expression of integers and params (named constants).
 dv_status dv_constant_int(dv_builder *b, const dv_node *n, int64_t *out);
-// Evaluates a constant expression that is a value of this type; inf and -inf
-// are values of floats. It is rounded to the type.
+// Evaluates a constant expression whose value must be of this type, and rounds
+// it to the type. Floats may be inf and -inf.
 dv_status dv_constant_of_type(dv_builder *b, const dv_node *n, dv_dtype type,
                               double *out);
 // Returns the param with this name, or NULL.
@@ -43,18 +43,18 @@ const dv_param_value *dv_find_param(const dv_builder *b, dv_str name);
 // Adds a tensor to the program. Fails if its size in bytes does not fit 64
 // bits.
 dv_status dv_build_tensor(dv_builder *b, dv_tensor t, int32_t *id);
-// Counters of repeats (ir/counter.c). dv_counter_begin adds the statement that
-// starts a counter, in front of its repeat, and brings it into scope;
-// dv_counter_end the one that advances it, the last of the repeat.
-// dv_find_counter returns the counter in scope of this name, or NULL;
-// dv_counter_value the access that a use of its name means.
+// Counters of repeat loops (ir/counter.c). dv_counter_begin adds the statement
+// that initialises a counter before its loop, and brings its name into scope;
+// dv_counter_end adds the statement that advances it, at the end of the loop.
+// dv_find_counter returns the counter in scope with this name, or NULL;
+// dv_counter_value the access that a use of its name stands for.
 dv_status dv_counter_begin(dv_builder *b, const dv_stmt *s, dv_counter *c,
                            int64_t *times);
 dv_status dv_counter_end(dv_builder *b, const dv_counter *c);
 const dv_counter *dv_find_counter(const dv_builder *b, dv_str name);
 dv_node dv_counter_value(const dv_counter *c, const dv_node *use);
-// Finds a name for a tensor that no tensor of the text has: `name` if possible,
-// otherwise with a number. It is in the program's arena.
+// Finds a tensor name that does not occur in the program's text: `name` if
+// possible, otherwise with a number appended. *out is in the program's arena.
 dv_status dv_build_new_name(dv_builder *b, dv_str name, dv_str *out);
 // Resolves one statement, or one assignment into an op (ir/build_op.c).
 dv_status dv_build_statement(dv_builder *b, dv_stmt *s);
@@ -74,9 +74,9 @@ typedef struct dv_binding {
     dv_str name;
     int in_scope;
     const dv_for *range; // range given by `for`; NULL if none
-    // Ranges from dims that the variable indexes alone, from indices with no
-    // other variable, and from reads with a border. The first of the three that
-    // is known counts.
+    // Ranges inferred from a dim that the variable alone indexes (x[i]), from
+    // another index without other variables (x[2*i+1]), and from a read with a
+    // border. The first of the three that is known counts.
     dv_range_place plain, derived, border;
 } dv_binding;
 
@@ -99,11 +99,13 @@ typedef struct dv_opbuild {
     int width;
     dv_access *reads;
     int32_t n_reads, cap_reads;
-    // Constants that become the last value of a variable; NULL: none.
+    // last[v], if not NULL, is a constant in the expression that is set to the
+    // last value of variable v once v's range is known.
     dv_expr *last[DV_MAX_VARS];
     dv_top_use *tops;
     int32_t n_tops, cap_tops;
-    // Names that hide others, about which the statement has a warning.
+    // Variable names that hide a counter or param; a statement has one warning
+    // for each.
     dv_str hiding[DV_MAX_VARS];
     int n_hiding;
 } dv_opbuild;
@@ -139,7 +141,8 @@ dv_status dv_access_read(dv_opbuild *o, const dv_node *n, int32_t *read);
 
 // topk and argtopk (ir/build_top.c). dv_top_add records a use, which reduces
 // the variable `var` over an operand of this type; dv_top_replace builds a
-// statement with such uses, whose ranges are known, as statements without them.
+// statement that uses them as several statements without them, once all ranges
+// are known.
 dv_status dv_top_add(dv_opbuild *o, const dv_node *n, int var, dv_dtype type);
 dv_status dv_top_replace(dv_opbuild *o);
 #endif

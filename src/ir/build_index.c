@@ -60,8 +60,8 @@ dv_status dv_bound_add(dv_opbuild *o, dv_str name, uint32_t off, int reduce)
 
 // Binds the variables that occur in an index of the left side. A name that is
 // the whole index is always a variable; a name inside a larger index is one
-// unless it is a param (a named constant). The counter of a repeat is one only
-// if `for` gives it a range.
+// unless it is a param (a named constant). The name of a repeat's counter is a
+// variable only if `for` gives it a range.
 dv_status dv_bound_index(dv_opbuild *o, const dv_node *n, int alone)
 {
     if (n->kind == DV_NODE_NAME) {
@@ -153,7 +153,7 @@ static dv_status overflow(const dv_opbuild *o, const dv_node *n)
 
 static dv_status affine(dv_opbuild *o, const dv_node *n, form *out);
 
-// Computes the form out = x + scale * y. Returns 0 on overflow.
+// Computes the affine form out = x + scale * y. Returns 0 on overflow.
 static int add_scaled(form *out, const form *x, const form *y, int64_t scale)
 {
     int64_t t;
@@ -202,7 +202,7 @@ static dv_status affine_apply(dv_opbuild *o, const dv_node *n, form *out)
     return fits ? DV_OK : overflow(o, n);
 }
 
-// The element of an integer tensor as an index.
+// Sets *out to an indirect index: the value of an element of an integer tensor.
 static dv_status found_index(dv_opbuild *o, const dv_node *n, form *out)
 {
     DV_TRY(dv_access_read(o, n, &out->via));
@@ -279,8 +279,8 @@ static dv_status say(const dv_opbuild *o, const dv_binding *v,
 
 // Infers a variable's range from index `f` of dim `dim`, given that the index
 // must stay inside the tensor. Does nothing unless exactly one variable occurs
-// in it. An index of a read with a border may leave the tensor: only a variable
-// alone tells something, if nothing else does.
+// in it. A read with a border may leave its tensor: its index gives a range
+// only if it is the variable alone and no other index gives one.
 static dv_status learn(dv_opbuild *o, const dv_node *n, const form *f,
                        int32_t tensor, int dim, int border)
 {
@@ -407,7 +407,8 @@ static dv_status index_of(dv_opbuild *o, const dv_node *n, int32_t tensor,
 {
     form f;
     DV_TRY(affine(o, n, &f));
-    // The values of an index that is read say nothing about ranges.
+    // An index that is read from a tensor does not limit the ranges of
+    // variables.
     if (!f.factor)
         DV_TRY(learn(o, n, &f, tensor, dim, border));
     int64_t *coef = DV_NEW(&o->b->p->arena, int64_t, o->width);

@@ -23,7 +23,8 @@ static dv_status need_real(const dv_opbuild *o, const char *what,
     int type = x->dtype;
     if (type < 0 || dv_is_float((dv_dtype)type))
         return DV_OK;
-    // The rank that argtopk gives is no variable in scope.
+    // A variable that is out of scope is the placeholder for the result of
+    // argtopk, which the user did not write as a variable.
     if (x->kind == DV_EXPR_INDEX && !x->base && o->vars[x->read].in_scope)
         return dv_fail(o->b->diag, DV_E_DTYPE, dv_build_at(o->b, off),
                        "%s needs floats, the variable %s is %s; write 1.0 * %s",
@@ -87,7 +88,7 @@ static dv_status check_whole(const dv_opbuild *o, const dv_node *n, int64_t i)
                    i);
 }
 
-// Makes e the value of variable v.
+// Makes e an expression whose value is that of variable v.
 static void variable(dv_opbuild *o, const dv_node *n, int v, dv_expr *e)
 {
     e->kind = DV_EXPR_INDEX;
@@ -105,7 +106,7 @@ static dv_status constant(dv_opbuild *o, const dv_node *n, dv_expr *e)
     else if (n->kind == DV_NODE_FLOAT)
         e->value = n->f;
     else
-        // If the constant is inf, its value is the initial value of a minimum.
+        // inf, which is also the identity of min; a name gets its value below.
         e->value = dv_reducer_get(DV_RED_MIN)->zero;
     if (n->kind == DV_NODE_INT)
         return check_whole(o, n, n->i);
@@ -187,7 +188,8 @@ static dv_node *renamed(dv_opbuild *o, const dv_node *n, dv_str from, dv_str to)
 }
 
 // argmax[j] x is min[j] select(x == m, j, select(x != x, j, n)), where m is
-// max[j] x and n the last value of j; integers are no nan.
+// max[j] x and n the last value of j. x != x finds NaN, so integers need no
+// inner select.
 static dv_status arg_reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
 {
     const dv_reducer_info *r = dv_reducer_get((dv_reducer)n->op);
@@ -244,7 +246,8 @@ static dv_status arg_reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
     return DV_OK;
 }
 
-// Fails unless the reducer is over one variable, without a bound.
+// Fails unless the reducer (such as argmax) has one variable, and no bound such
+// as j <= i.
 static dv_status one_variable(const dv_opbuild *o, const dv_node *n,
                               const char *name)
 {
@@ -268,8 +271,8 @@ static int computed_type(const dv_opbuild *o, const dv_expr *x)
                : DV_I64;
 }
 
-// Resolves the operand of topk or argtopk, and gives an expression of its type
-// that stands for the result until dv_top_replace.
+// Resolves the operand of topk or argtopk. *e becomes a placeholder of the
+// result's type, which dv_top_replace replaces.
 static dv_status top_reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
 {
     int v = o->n_vars - 1;
@@ -293,8 +296,8 @@ static dv_status top_reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
     return dv_top_add(o, n, v, (dv_dtype)type);
 }
 
-// Makes the value of this type that a reducer leaves out: its result for no
-// operands. Returns NULL if out of memory.
+// Makes the identity of a reducer in this type: its result for no operands,
+// e.g. 0 for a sum. Returns NULL if out of memory.
 static dv_expr *identity(dv_opbuild *o, dv_reducer red, int type, uint32_t off)
 {
     double zero = dv_reducer_get(red)->zero;
@@ -332,8 +335,8 @@ static dv_expr *identity(dv_opbuild *o, dv_reducer red, int type, uint32_t off)
                                               : NULL;
 }
 
-// Leaves out the points that are not within a bound: sum[k <= t] x is
-// sum[k] select(k <= t, x, 0). `type` holds all values of x.
+// Applies a reducer's bound: terms outside it become the identity, so that
+// sum[k <= t] x is sum[k] select(k <= t, x, 0). `type` holds all values of x.
 static dv_status apply_bound(dv_opbuild *o, const dv_node *n, uint32_t i,
                              int type, dv_expr *e)
 {
@@ -391,7 +394,7 @@ static dv_status reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
     return type_of(o, e);
 }
 
-// Makes a negated constant a constant of its own, so that printed negative
+// Folds the negation of a constant into the constant, so that printed negative
 // constants parse back to the same tree.
 static const dv_expr *negated(dv_expr *e, const dv_expr *x)
 {
@@ -403,7 +406,7 @@ static const dv_expr *negated(dv_expr *e, const dv_expr *x)
 }
 
 // Replaces the names x, y and z in the definition of a function by the
-// arguments of its call, and the positions of all else by that of the call.
+// arguments of its call. All other nodes get the call's position in the source.
 static void substitute(dv_node **at, const dv_node *call)
 {
     dv_node *n = *at;
@@ -567,8 +570,9 @@ static dv_status result_type(const dv_opbuild *o, int32_t id, int found,
     return DV_OK;
 }
 
-// Counts the variables that reducers bind. The operand of an argmax is built
-// twice. More than DV_MAX_VARS is all the same.
+// Counts the variables that reducers bind, up to DV_MAX_VARS, the most that an
+// op may have. The operand of an argmax counts twice, because it is built
+// twice.
 static int64_t count_reduced(const dv_node *n)
 {
     int64_t c = n->kind == DV_NODE_REDUCE ? (int64_t)n->n_args - 1 : 0;

@@ -76,7 +76,7 @@ dv_status dv_top_add(dv_opbuild *o, const dv_node *n, int var, dv_dtype type)
 
 // -- The statements that compute the result ----------------------------------
 
-// Tensors of these statements.
+// Indices of the temporaries that these statements compute (see top of file).
 enum { LEFT, UNTAKEN, TOP, MOST, PLACE, LEAST, N_TENSORS };
 
 typedef struct top {
@@ -230,7 +230,8 @@ static void put_repeat(const top *t, dv_text *text)
     dv_text_free(&list);
 }
 
-// Sets all positions in a tree, or in statements, to that of the reducer.
+// Sets the source positions of all nodes of generated code to that of the topk
+// it replaces, so that errors point there.
 static void move_node(dv_node *n, uint32_t off)
 {
     if (!n)
@@ -257,7 +258,8 @@ static void move_statements(dv_stmt *s, uint32_t off)
     }
 }
 
-// Adds the ranges of the text that the operand's own reducers have.
+// Adds the user's ranges (`for`) of variables that are reduced inside the
+// operand of topk.
 static dv_status add_ranges(const top *t, dv_stmt *s)
 {
     const dv_stmt *of = t->o->s;
@@ -295,7 +297,7 @@ static dv_status build_all(top *t)
     return DV_OK;
 }
 
-// Makes the access that stands in place of the reducer.
+// Makes the access to the result tensor that replaces the topk or argtopk.
 static dv_status result_access(top *t, dv_node **out)
 {
     dv_text text = {0};

@@ -19,12 +19,14 @@
 typedef struct term {
     dv_node node; // the first member, so that a dv_term points to a term
     const dv_build *owner;
-    // An upper bound on the length of the term when it is printed. Terms can
-    // have parts in common, so that few calls can make a very long text.
+    // An upper bound on the length of the term when it is printed. It is
+    // limited: terms can share parts, so that few calls can make a very long
+    // text.
     int64_t text_bytes;
 } term;
 
-// The statements that are open: those of the program or of a repeat.
+// A list of statements to which calls append: the program's, or that of a
+// repeat that is not closed yet.
 typedef struct block {
     dv_stmt *repeat; // NULL: the program
     dv_stmt *last;
@@ -106,7 +108,7 @@ void dv_build_label(dv_build *b, const char *label)
         no_memory(b);
         return;
     }
-    // The label becomes a comment, which ends with its line.
+    // The label is printed as a comment, which a line break would end.
     for (char *c = copy; *c; c++)
         if ((unsigned char)*c < 32)
             *c = ' ';
@@ -129,8 +131,8 @@ static int is_name(const char *s)
     return i > 0;
 }
 
-// Copies a name into *out. Returns 0 and refuses it if programs have no such
-// name.
+// Copies a name into *out. If it is no valid name in the language, records an
+// error and returns 0.
 static int take_name(dv_build *b, const char *what, const char *name,
                      dv_str *out)
 {
@@ -158,7 +160,8 @@ static int take_name(dv_build *b, const char *what, const char *name,
 
 static dv_node *node_of(dv_term t)
 {
-    // Terms are constant for the caller only.
+    // The cast may remove const: this builder allocated the term; only callers
+    // must not modify it.
     return (dv_node *)(uintptr_t)t;
 }
 
@@ -181,7 +184,8 @@ static term *new_term(dv_build *b, dv_node_kind kind)
     return t;
 }
 
-// Returns whether all terms can be used. `what` is the call's subject.
+// Returns whether all terms exist and belong to this builder. `what` is the
+// subject of the error message.
 static int usable(dv_build *b, const char *what, int n, const dv_term *terms)
 {
     if (!works(b))
@@ -308,8 +312,9 @@ dv_term dv_build_access_else(dv_build *b, const char *tensor, int n,
     return t ? set_args(b, t, 2, args) : NULL;
 }
 
-// Finds a function or an operator with this number of arguments. Returns -1 if
-// there is none; *takes is then the number that it has, or 0.
+// Finds a function or an operator with n arguments. If there is none, returns
+// -1 and sets *takes to the number that this function needs (0: no such
+// function).
 static int find_function(const char *name, int n, int *takes)
 {
     *takes = 0;
@@ -347,8 +352,8 @@ dv_term dv_build_apply(dv_build *b, const char *function, int n,
     return set_args(b, t, n, args);
 }
 
-// Finds a reducer that can have this number of variables. Returns -1 and
-// refuses it if there is none.
+// Finds a reducer (such as sum) that can have n variables. If there is none,
+// records an error and returns -1.
 static int find_reducer(dv_build *b, const char *reducer, int n,
                         const void *vars)
 {
@@ -416,7 +421,8 @@ static void push_label(dv_build *b, const char *label)
         no_memory(b);
 }
 
-// Appends a statement whose terms have this much text.
+// Appends a statement to the open block. `text_bytes` bounds the length of its
+// terms when printed.
 static dv_stmt *add(dv_build *b, dv_stmt_kind kind, int64_t text_bytes)
 {
     dv_stmt *s = DV_NEW(&b->arena, dv_stmt, 1);
@@ -536,8 +542,8 @@ void dv_build_input_at(dv_build *b, const char *name, dv_dtype dtype,
         take_placement(b, s, name, n_split, split);
 }
 
-// Copies the name of a constant's file. Returns 0 if the text of a program
-// cannot have it.
+// Copies the name of a constant's file. Returns 0 if it cannot be written as a
+// string in the text of a program.
 static int take_file(dv_build *b, const char *name, const char *file,
                      dv_str *out)
 {
@@ -601,8 +607,8 @@ void dv_build_output(dv_build *b, const char *name)
     st->n_dims = 1;
 }
 
-// Returns where to put the note of the declared tensor or the output `name`;
-// NULL if the open block has neither.
+// Returns where to store the memory note of the input, constant or output
+// `name`; NULL, and records an error, if there is none.
 static const dv_memory_note **memory_slot(dv_build *b, const char *name)
 {
     dv_stmt *found = NULL;
@@ -642,7 +648,7 @@ void dv_build_memory(dv_build *b, const char *name, const char *memory)
     dv_diag_destroy(own);
 }
 
-// Copies a range into *out and adds its text to *bytes.
+// Copies a range into *out and adds the length of its text to *bytes.
 static int copy_range(dv_build *b, const dv_build_range *r, const char *what,
                       dv_for *out, int64_t *bytes)
 {
@@ -657,7 +663,8 @@ static int copy_range(dv_build *b, const dv_build_range *r, const char *what,
     return 1;
 }
 
-// Copies the ranges of an assignment into *out and adds their text to *bytes.
+// Copies the ranges of an assignment into *out and adds the length of their
+// text to *bytes.
 static int copy_ranges(dv_build *b, const dv_build_assign_options *o,
                        dv_for **out, int64_t *bytes)
 {
@@ -677,7 +684,8 @@ static int copy_ranges(dv_build *b, const dv_build_assign_options *o,
     return 1;
 }
 
-// Reads the options of an assignment; returns 0 and refuses what is wrong.
+// Reads the options of an assignment. If one is wrong, records an error and
+// returns 0.
 static int read_options(dv_build *b, dv_build_assign_options *o,
                         const dv_build_assign_options *given)
 {
@@ -726,8 +734,8 @@ void dv_build_assign(dv_build *b, dv_term left, dv_term value,
     s->n_ranges = (int32_t)o.n_ranges;
 }
 
-// Opens a repeat whose first line has so many bytes. Returns NULL after an
-// error.
+// Opens a repeat loop whose first line has `text_bytes` bytes. Returns NULL
+// after an error.
 static dv_stmt *open_repeat(dv_build *b, int64_t text_bytes)
 {
     if (b->depth == DV_MAX_NESTING) {

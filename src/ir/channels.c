@@ -26,19 +26,21 @@
 #include <string.h>
 
 enum { ANY = -1, FIXED = -2 };
-// A depthwise convolution of fewer channels keeps its dims.
+// A depthwise convolution with fewer channels keeps its order of dims, because
+// it is faster along pixels.
 enum { LEAST_CHANNELS = 16 };
 
 typedef struct orderer {
     dv_program *p;
-    // For each tensor: the dim that becomes the last one, ANY, or FIXED; and 1
-    // if a product that keeps its dims is connected with it.
+    // last[t] is the dim that becomes the last one of tensor t, ANY or FIXED.
+    // keeps[t] is 1 if t is connected by ops with a product that must keep its
+    // order of dims.
     int32_t *last;
     uint8_t *keeps;
 } orderer;
 
-// Returns the dim of a tensor whose index depends on variables of the mask
-// alone, with the most values of them; -1 if there is none.
+// Returns the dim whose index depends only on variables of the mask; if there
+// are several, the one with the most values; -1 if there is none.
 static int dim_of(const dv_op *op, const dv_access *a, uint32_t vars)
 {
     int64_t most = 1;
@@ -60,7 +62,7 @@ static void want(orderer *o, const dv_access *a, int dim)
         o->last[a->tensor] = dim;
 }
 
-// Keeps the dims of a tensor as they are. Returns whether that was not known.
+// Keeps the order of a tensor's dims. Returns whether this is a change.
 static int keep(orderer *o, const dv_access *a)
 {
     if (o->last[a->tensor] == FIXED || o->keeps[a->tensor])
@@ -99,9 +101,9 @@ static void choose_of_product(orderer *o, const dv_op *op)
     want(o, x, dim_of(op, x, in));
 }
 
-// If the last dim of the tensor of one access is chosen, chooses the dim of the
-// other one's tensor that the same variables index. Returns whether it had
-// none.
+// If the last dim is chosen for the tensor of `from` but not for that of `to`,
+// chooses the dim of the latter that the same variables index. Returns whether
+// this chose a dim.
 static int pass_on(orderer *o, const dv_op *op, const dv_access *from,
                    const dv_access *to)
 {
@@ -113,8 +115,8 @@ static int pass_on(orderer *o, const dv_op *op, const dv_access *from,
     return o->last[to->tensor] != ANY;
 }
 
-// Applies to all tensors of an op what is known of one of them. Returns whether
-// that changes anything.
+// Propagates choices between the tensors of an op. Returns whether that changes
+// anything.
 static int spread_once(orderer *o, const dv_op *op)
 {
     int32_t factor[2];
@@ -208,8 +210,8 @@ static int move_index(orderer *o, dv_access *a)
     return 1;
 }
 
-// Sets new_of[v] to the number of variable v if variables come in the order of
-// the dims that they index in the result. Returns whether any changes.
+// Renumbers variables so that they are in the order of the dims that they index
+// in the result: new_of[v] is the new number of v. Returns whether any changes.
 static int number_vars(const dv_op *op, int *new_of)
 {
     uint32_t left = dv_all_vars(op);
@@ -309,7 +311,8 @@ static int apply(orderer *o)
     for (int32_t i = 0; i < o->p->n_ops; i++)
         if (!rewrite(o, &o->p->ops[i]))
             return 0;
-    // The last, because moving an index looks at the dims of its tensor.
+    // Shapes change last, because moving an index reads the old shape of its
+    // tensor.
     for (int32_t t = 0; t < o->p->n_tensors; t++)
         if (changes(o, t) && !move_shape(o, t))
             return 0;

@@ -57,7 +57,8 @@ dv_status dv_build_new_name(dv_builder *b, dv_str name, dv_str *out)
     return copy ? DV_OK : dv_nomem(b->diag);
 }
 
-// Assigns begin, or the counter's value plus 1, to the counter's tensor.
+// Adds the statement that sets the counter to its first value or, if `update`
+// is 1, advances it by 1.
 static dv_status assign(dv_builder *b, const dv_counter *c, int update)
 {
     dv_node *n = DV_NEW(&b->p->arena, dv_node, 3);

@@ -54,8 +54,9 @@ static double of_tangent(const dv_approx *x, double r)
     return at_corners(DV_FN_TAN, x, r);
 }
 
-// An angle changes by at most the angle under which the error is seen from the
-// origin, except where y changes its sign below 0.
+// Bounds the error of atan2(y, x): an angle changes by at most the angle under
+// which the error is seen from the origin, except where y changes its sign at x
+// < 0.
 static double of_angle(const dv_approx *x)
 {
     const double turn = 6.3;
@@ -65,8 +66,8 @@ static double of_angle(const dv_approx *x)
     return 1.6 * (e / far); // asin t is at most pi / 2 t
 }
 
-// A remainder follows its operands until the whole part of the quotient
-// changes; then it jumps by the divisor.
+// Bounds the error of a remainder: it follows its operands until the integer
+// part of the quotient changes; then it jumps by the divisor.
 static double of_remainder(dv_fn fn, const dv_approx *x)
 {
     double y = fabs(x[1].v), least = INFINITY, most = -INFINITY;

@@ -346,8 +346,8 @@ static int is_wide_integer(dv_dtype t)
     return !dv_is_float(t) && dv_dtype_get(t)->size_bytes > 2;
 }
 
-// Returns whether the result of e depends on a read in another way than by
-// which integer of two is larger, and by which conditions are 0.
+// Returns whether the result of e depends on the value of a read other than
+// through comparisons of integers and integer conditions of selects.
 static int depends(const dv_expr *e, int32_t read)
 {
     int select = e->kind == DV_EXPR_APPLY && e->fn == DV_FN_SELECT;
@@ -465,8 +465,8 @@ static int64_t integer_remainder(int64_t x, int64_t y, int sign_of_y)
     return sign_of_y && r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
-// Shifts by 64 bits and more shift all bits out; negative distances are that
-// large, too.
+// A shift by 64 bits or more shifts all bits out; a negative distance is
+// treated as one of 64 or more.
 static int64_t shift_left(int64_t x, int64_t by)
 {
     return by < 0 || by > 63 ? 0 : (int64_t)((uint64_t)x << by);
@@ -758,8 +758,8 @@ static void note_term(evaluator *ev, const dv_expr *e, gathered *g,
     }
 }
 
-// Returns whether a product has the factor 1, so that it is not rounded. A
-// machine may flush a small product to zero.
+// Returns whether a product is not rounded, because one factor is exactly 1. A
+// machine may flush small products to zero, so these do not qualify.
 static int is_exact_product(dv_fn fn, const dv_approx *x, double r)
 {
     int by_one = (x[0].v == 1 && x[0].e == 0) || (x[1].v == 1 && x[1].e == 0);

@@ -4,7 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-// (a * param + b) / d, with d > 0; a is 0 without a param.
+// A linear function of one param, (a * param + b) / d, with d > 0; a is 0 if it
+// is constant.
 typedef struct linear {
     int64_t a, b, d;
     int32_t param;
@@ -33,7 +34,8 @@ static int32_t param_named(const dv_program *p, dv_str name)
     return -1;
 }
 
-// Sets *out to x + sign * y. Returns 0 if it has two params or overflows.
+// Sets *out to x + sign * y. Returns 0 if the sum depends on two params or
+// overflows.
 static int add(linear *out, linear x, linear y, int sign)
 {
     int64_t xb, yb, xa, ya;
@@ -68,8 +70,8 @@ static int invert(linear *x)
     return 1;
 }
 
-// Writes the expression as a linear function of one param that is not known.
-// Returns 0 if it is none.
+// Writes the expression as a linear function of one unknown param. Returns 0 if
+// it has no such form.
 static int find_linear(const finder *f, const dv_node *n, linear *out)
 {
     linear x, y;
@@ -101,8 +103,8 @@ static int find_linear(const finder *f, const dv_node *n, linear *out)
                               : invert(&y) && multiply(out, x, y);
 }
 
-// Finds the param of which dim d of an input is a linear function, if there is
-// one. Sets *found if it was not known.
+// If dim d of an input is a linear function of one param, solves it for the
+// param. Sets *found if the param was unknown before.
 static dv_status solve(const finder *f, const dv_stmt *s,
                        const dv_input_shape *shape, int d, int *found,
                        dv_diag *diag)
@@ -148,7 +150,8 @@ dv_status dv_infer_params(const dv_program *p, const dv_input_shape *shapes,
 {
     const finder f = {p, values, known};
     int found = 1;
-    // A dim of two params is solved once one of them is known.
+    // Repeat while values are found: a dim that depends on two params can be
+    // solved once one of them is known.
     while (found) {
         found = 0;
         for (size_t i = 0; i < n_shapes; i++)

@@ -10,16 +10,17 @@
 #define DV_INFER_H
 #include "ir/program.h"
 
-// The shape of an array that takes the place of an input.
+// The shape of an array that the caller passes for an input of the program.
 typedef struct dv_input_shape {
     const char *name;
     int n_dims;
     const int64_t *shape;
 } dv_input_shape;
 
-// Finds params, by number: known[i] says whether values[i] is set. Those that
-// are known before are not changed. Fails if an array has another number of
-// dims than its input, or a size that no whole value of a param gives.
+// Infers the values of params (named constants) from the shapes of inputs:
+// known[i] says whether values[i], the value of param i, is set. Values that
+// are known before are kept. Fails if an array has another number of dims than
+// its input, or a size that no integer value of a param gives.
 dv_status dv_infer_params(const dv_program *p, const dv_input_shape *shapes,
                           size_t n_shapes, int64_t *values, uint8_t *known,
                           dv_diag *diag);

@@ -395,8 +395,9 @@ double dv_op_bytes(const dv_program *p, const dv_op *op)
     return n;
 }
 
-// Returns whether two accesses of a tensor have no element in common: their
-// indices of some dim have ranges that do not meet, relative to the same value.
+// Returns whether two accesses of a tensor provably touch no common element: in
+// some dim, their indices have disjoint ranges. Indirect indices are compared
+// only if they add the same value.
 static int are_apart(const dv_op *op, const dv_access *a, const dv_access *b)
 {
     int64_t lo[2], hi[2];
@@ -460,8 +461,8 @@ int dv_op_is_index(const dv_op *op, int32_t read)
     return found && !reads(op->body, read);
 }
 
-// Returns whether the value of a read enters the expression other than by
-// comparisons of integers and as a condition.
+// Returns whether the expression depends on the value of a read other than
+// through comparisons of integers and integer conditions of selects.
 static int is_value(const dv_expr *e, int32_t read)
 {
     int first =
@@ -472,9 +473,9 @@ static int is_value(const dv_expr *e, int32_t read)
     return found;
 }
 
-// Returns the type to compute an op in that only converts integers to floats:
-// one that holds the integers or that they are converted to, so that they are
-// rounded once.
+// Returns the compute type of an op that only converts integers to floats. It
+// holds the integers exactly or is the target type, so that they are rounded
+// once.
 static dv_compute_type type_to_convert(const dv_program *p, const dv_op *op)
 {
     dv_dtype to = p->tensors[op->write.tensor].dtype;

@@ -150,7 +150,7 @@ static double largest_exact(const dv_lowering *lw)
 }
 
 // Returns whether e and all of its parts fit the 32-bit lanes in which kernels
-// that compute in f32 evaluate tests and conditions.
+// that compute in f32 evaluate comparisons of integers and conditions.
 static int fits_lanes(const dv_lowering *lw, const dv_expr *e)
 {
     double most = 0;
@@ -165,7 +165,7 @@ static int fits_lanes(const dv_lowering *lw, const dv_expr *e)
            (test || magnitude(lw, e, &most) <= INT32_MAX);
 }
 
-// Makes the test e != 0.
+// Makes the comparison e != 0.
 static dv_status not_zero(dv_lowering *lw, const dv_expr *e,
                           const dv_expr **out)
 {
@@ -182,8 +182,8 @@ static dv_status not_zero(dv_lowering *lw, const dv_expr *e,
     return DV_OK;
 }
 
-// Handles a test or a condition of a statement that is computed in f32: one
-// whose parts may not fit 32 bits becomes an op of its own.
+// Moves *e, a comparison of integers or a condition in a statement that is
+// computed in f32, into an op of its own if its parts may not fit 32-bit lanes.
 static dv_status test_in_lanes(dv_lowering *lw, const dv_expr **e)
 {
     if (fits_lanes(lw, *e))
@@ -267,7 +267,7 @@ static dv_status integer_condition(dv_lowering *lw, const dv_expr *e,
     return dv_lower_hoist_as(lw, args[0], DV_I64, &args[0]);
 }
 
-// Returns whether e is the same for all points.
+// Returns whether e has the same value at all points: it is made of constants.
 static int is_constant(const dv_expr *e)
 {
     for (int i = 0; i < e->n_args; i++)
@@ -298,9 +298,9 @@ static int is_contraction(const dv_lowering *lw, const dv_expr *e)
     return count_factors(x) >= 2;
 }
 
-// Finds the reducer (such as sum[k]) that stays in the op: the largest one that
-// depends on every written variable. Any other reducer would be recomputed for
-// each point.
+// Finds the reducer (such as sum[k]) that stays in the op: of those that depend
+// on every written variable, the one with the most points. Any other reducer
+// would be recomputed for each point.
 static void pick(const dv_lowering *lw, const dv_expr *e, uint32_t written,
                  const dv_expr **best, int64_t *best_points)
 {
@@ -346,14 +346,15 @@ dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
     return DV_OK;
 }
 
-// Returns whether kernels of integer products store this type.
+// Returns whether kernels of integer matrix products can store results of this
+// type.
 static int is_narrow(dv_dtype t)
 {
     return t == DV_I32 || t == DV_I8;
 }
 
-// Adds `more` to the sum *out of an integer product, which stays in the op if
-// `keep` is 1.
+// Adds the correction `more` (see lower_signed.c) to the sum *out of an integer
+// product. The sum stays in the op that is being lowered if `keep` is 1.
 static dv_status add_more(dv_lowering *lw, int keep, const dv_expr *more,
                           const dv_expr **out)
 {
@@ -415,8 +416,8 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
     return rebuild(lw, &mul, both, out);
 }
 
-// Makes constant integers stay integers as arguments of a function that cannot
-// be computed in floats. Returns the setting from before.
+// If e applies a function that cannot be computed in floats to integers, makes
+// its integer constants stay integers. Returns the previous setting.
 static int keep_integers(dv_lowering *lw, const dv_expr *e)
 {
     int before = lw->keep_integers;

@@ -127,14 +127,14 @@ dv_status dv_lower_reverse_factors(dv_lowering *lw, const dv_expr **product,
 dv_status dv_lower_strided_windows(dv_lowering *lw, const dv_expr **product,
                                    uint32_t reduced, uint32_t all);
 // If the product, summed over `reduced` (a subset of the loop variables `all`),
-// is a matrix product of 8-bit integers and a factor is unsigned, makes factors
-// signed; *more is then to be added to the sum, otherwise NULL.
+// is a matrix product of 8-bit integers and a factor is unsigned, makes the
+// factors signed; *more is then a correction to add to the sum, otherwise NULL.
 dv_status dv_lower_make_signed(dv_lowering *lw, const dv_expr **product,
                                uint32_t reduced, uint32_t all,
                                const dv_expr **more);
 // Computes e, a reduction of `arg`, by few passes over its operands if it is a
-// prefix sum, product, maximum or minimum; *out, which reads the results, is
-// NULL if it is none.
+// scan (a prefix sum, product, maximum or minimum). *out then reads the
+// results; it is NULL if e is no scan.
 dv_status dv_lower_scan(dv_lowering *lw, const dv_expr *e, const dv_expr *arg,
                         const dv_expr **out);
 // In the body of an op that writes `write`, transposes operands of the reducer

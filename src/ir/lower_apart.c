@@ -35,7 +35,8 @@ static int only_last_dim_uses(const dv_access *a, int v)
     return 1;
 }
 
-// Computes the range of dim d that is read. Returns 0 on overflow.
+// Computes the range of indices that the window's read uses in dim d. Returns 0
+// on overflow.
 static int set_range(const dv_lowering *lw, window *w, int d)
 {
     return dv_index_bounds(&lw->work, &w->from.index[d], NULL, &w->begin[d],

@@ -15,13 +15,14 @@
 #include "ir/lower.h"
 #include <math.h>
 
-// A reduction over operands up to a position, or from there on.
+// A scan: each result reduces the operands up to its position (a prefix sum),
+// or from there to the end.
 typedef struct scan {
     const dv_expr *operand, *identity;
     int var;   // the reduced variable
     int along; // the variable of the position
-    // The operand at `along` + add is the last one that is reduced; if `back`
-    // is 1, it is the first one.
+    // The last operand that is reduced is the one at position `along` + add; if
+    // `back` is 1, that is the first operand.
     int64_t add;
     int back;
 } scan;
@@ -39,7 +40,8 @@ static int is_identity(const dv_expr *e, dv_reducer red, int type)
     return e->value == zero;
 }
 
-// Returns whether the reduction of `arg` is a scan that is worth its steps.
+// Returns whether the reduction of `arg` is a scan that is long enough to be
+// computed by passes that double the distance.
 static int find(const dv_lowering *lw, const dv_expr *e, const dv_expr *arg,
                 scan *out)
 {
@@ -68,14 +70,15 @@ static int find(const dv_lowering *lw, const dv_expr *e, const dv_expr *arg,
         return 0;
     const dv_var *of = &lw->work.vars[out->var];
     const dv_var *at = &lw->work.vars[out->along];
-    // Steps of maxima and minima are stored in the type of the operand, which
-    // holds elements of a tensor, but not what is computed from integers.
+    // Steps of a maximum or minimum are stored in the operand's type. Only
+    // elements of a tensor surely fit it: computed integers have 64 bits.
     int orders = e->fn == DV_RED_MAX || e->fn == DV_RED_MIN;
     if (orders && !dv_lower_is_float(type) &&
         (out->operand->kind != DV_EXPR_READ ||
          lw->reads[out->operand->read].has_border))
         return 0;
-    // The least and the greatest 64-bit integer are not supported as borders.
+    // Integers beyond 2^53 cannot be the border value of a read, which is a
+    // double.
     if (fabs(out->identity->value) > 0x1p53 && !isinf(out->identity->value))
         return 0;
     return of->end - of->begin >= MIN_POSITIONS &&
@@ -84,8 +87,8 @@ static int find(const dv_lowering *lw, const dv_expr *e, const dv_expr *arg,
                       : at->end + out->add <= of->end);
 }
 
-// Makes a read like `read` in which variable v, plus `add`, takes the place of
-// the scanned variable. Elements outside of the tensor are the identity.
+// Makes a read like `read` in which v + add replaces the scanned variable.
+// Outside of the tensor it gives the identity.
 static dv_status shifted(dv_lowering *lw, const scan *s, const dv_expr *read,
                          int v, int64_t add, const dv_expr **out)
 {
@@ -118,8 +121,8 @@ static dv_fn step_fn(dv_reducer red)
                                 : DV_FN_MIN;
 }
 
-// Moves an expression into an op of its own. The type of sums is that of the
-// computation; a maximum and a minimum have that of their operands.
+// Moves an expression into an op of its own. Integer sums and products have 64
+// bits, a maximum or minimum the type of its operands.
 static dv_status hoist(dv_lowering *lw, const dv_expr *reducer, dv_dtype type,
                        const dv_expr *e, const dv_expr **out)
 {

@@ -11,7 +11,7 @@
 
 enum {
     SHIFT = 128,
-    // Products of two u8 whose sum i32 holds.
+    // The number of products of two u8 whose sum always fits i32.
     MOST_TERMS = INT32_MAX / (255 * 255),
 };
 
@@ -71,7 +71,8 @@ static dv_status number(dv_lowering *lw, double value, uint32_t off,
     return DV_OK;
 }
 
-// Sums a factor over `reduced` in an op of its own; *out is SHIFT times that.
+// Sums a factor over `reduced` in an op of its own; *out is SHIFT times this
+// sum, which corrects the result for the shift.
 static dv_status scaled_sum(dv_lowering *lw, const dv_expr *x, uint32_t reduced,
                             const dv_expr **out)
 {

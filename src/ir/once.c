@@ -10,16 +10,16 @@
 #include "base/math.h"
 #include "ir/program.h"
 
-// Bytes that the results of all ops which are computed once may take beyond
-// those of the constants that they are computed from. A constant of which only
-// such ops read need not stay in memory, so that the result takes its place; a
+// A budget in bytes for the results of all ops that are computed once, beyond
+// the size of the constants that they are computed from. A constant that only
+// such ops read need not stay in memory, so its result takes its place; a
 // dequantised matrix or a table of positions is additional.
 enum { MOST_BYTES = 64 << 20 };
 
 typedef struct finder {
     const dv_program *p;
-    // By tensor: the number of ops that write it, and whether it is the same in
-    // all runs.
+    // For each tensor: the number of ops that write it, and whether its
+    // elements are the same in all runs.
     int32_t *n_writers;
     uint8_t *same;
     uint8_t *in_repeat; // by op
@@ -79,7 +79,7 @@ int dv_program_find_once(const dv_program *p, dv_once *once)
     return ok;
 }
 
-// Returns how many ops from number `op` on are computed once.
+// Returns how many ops with number `op` or a larger one are computed once.
 static int32_t count_from(const dv_program *p, const dv_once *once, int32_t op)
 {
     int32_t n = 0;

@@ -62,18 +62,20 @@ typedef struct dv_tensor {
     const int64_t *shape;
     int64_t n_elems;
     uint8_t is_input, is_output;
-    // 1 if it is an input whose elements never change between runs.
+    // 1 if the tensor is an input whose elements never change between runs.
     uint8_t is_const;
-    // In the program of a plan: 1 if it is computed once, before the first run.
+    // In the program of a plan: 1 if the tensor is computed once, before the
+    // first run.
     uint8_t is_once;
     uint8_t is_temp;    // 1 if declared with `temp`
     uint8_t is_defined; // 1 if an input, or if a statement `=` writes it
-    // 1 if it is defined only inside a `repeat 0`, whose statements never run.
+    // 1 if the tensor is defined only inside a `repeat 0`, whose statements
+    // never run.
     uint8_t is_dead;
     // Requested distribution over ranks (processes); NULL if there is none.
     const dv_placement_request *place;
-    // Where it lies in the memories of a machine; NULL: the program does not
-    // say.
+    // Where the program says that the tensor is stored in a machine's memories;
+    // NULL: it does not say.
     const dv_memory_note *memory;
     // The file that holds the elements of a constant, as the text names it;
     // NULL: the caller of a run provides them.
@@ -202,7 +204,8 @@ static inline int dv_expr_applies(const dv_expr *e, dv_fn fn)
 {
     return e->kind == DV_EXPR_APPLY && e->fn == fn;
 }
-// Returns whether a variable occurs as a value in the expression.
+// Returns whether the expression uses a loop variable as a value (not only in
+// indices).
 int dv_expr_has_index(const dv_expr *e);
 // dv_expr_is_integer returns whether the expression has an integer type or is
 // made of whole numbers; dv_expr_is_test whether it compares two integers. A
@@ -212,17 +215,17 @@ int dv_expr_has_index(const dv_expr *e);
 int dv_expr_is_integer(const dv_expr *e);
 int dv_expr_is_test(const dv_expr *e);
 int dv_expr_is_condition(const dv_expr *e);
-// Computes the least and greatest value of an INDEX node of the op. Returns 0
-// if one of them does not fit 64 bits.
+// Computes the least and greatest value of an INDEX node (a loop variable used
+// as a value, plus a constant). Returns 0 if one of them does not fit 64 bits.
 int dv_expr_index_bounds(const dv_op *op, const dv_expr *e, int64_t *lo,
                          int64_t *hi);
-// If e adds a whole number to an INDEX node, or subtracts one, makes it a
-// single INDEX node: i + 3 has one form only.
+// If e is an INDEX node (a loop variable as a value) plus or minus an integer
+// constant, makes it a single INDEX node, so that i + 3 has one form only.
 void dv_expr_fold_index(dv_expr *e);
 // Returns whether the expression is the product of two reads.
 int dv_expr_is_product(const dv_expr *e);
 // Finds the factors of an op that is a sum or mean of products of two reads, as
-// read numbers. Returns 0 for other ops and for accesses that gather.
+// numbers of reads. Returns 0 for other ops, and if an access is a gather.
 int dv_op_factors(const dv_op *op, int32_t factor[2]);
 const char *dv_kind_name(dv_kind k);
 const char *dv_role_name(dv_role r);
@@ -238,21 +241,22 @@ void dv_constant_path(dv_text *out, const dv_program *p, int32_t tensor);
 // root; NULL if there is none.
 const dv_expr *dv_op_reduce(const dv_op *op);
 // A part of an op's expression, as the expression of an op of its own
-// (ir/split_sum.c). It has its own numbers of reads: reads[i] is the number
-// that its read i has in the op.
+// (ir/split_sum.c). Its reads are renumbered: its read i is read reads[i] of
+// the op.
 typedef struct dv_expr_part {
     const dv_expr *body;
     int32_t *reads;
     int32_t n_reads;
 } dv_expr_part;
-// dv_op_take_sums takes the op's reduction alone, a sum in place of a mean.
-// dv_op_take_results takes the remainder: read number n_reads, of finished sums
-// with this type, stands in place of the reduction, divided by the number of
-// points if that is a mean. Both return 0 if out of memory.
+// dv_op_take_sums extracts the op's reduction alone; a mean becomes a sum.
+// dv_op_take_results extracts the rest of the expression: read number n_reads,
+// of finished sums with this type, replaces the reduction, divided by the
+// number of points if that is a mean. Both return 0 if out of memory.
 int dv_op_take_sums(dv_expr_part *out, const dv_op *op, dv_arena *arena);
 int dv_op_take_results(dv_expr_part *out, const dv_op *op, int8_t type,
                        dv_arena *arena);
-// Returns the number that a read of the op has in the part, or n_reads.
+// Converts the number of a read in the op to its number in the part of the op's
+// expression; n_reads (of the part) if the part does not have it.
 int32_t dv_expr_part_read(const dv_expr_part *part, int32_t read);
 // Returns the mask of variables that an expression depends on, without those
 // that the expression itself reduces over.
@@ -279,8 +283,9 @@ int dv_index_is_var(const dv_op *op, const dv_index *x, int *var);
 // 1, each for one value of that variable; DV_CONSTANT if the index is the
 // constant 0 and the extent is 1; DV_NO_VAR for any other index.
 int dv_index_whole_var(const dv_op *op, const dv_index *x, int64_t extent);
-// Returns the same for an index that takes consecutive values between 0 and
-// extent - 1, and DV_CONSTANT for any constant among them.
+// Like dv_index_whole_var, for an index that takes any consecutive values
+// between 0 and extent - 1; returns DV_CONSTANT for every constant in that
+// range.
 int dv_index_part_var(const dv_op *op, const dv_index *x, int64_t extent);
 // An index as a number whose digits are variables, the most significant first:
 // `base` plus the sum of weight[i] * (variable var[i] - its begin). It takes
@@ -289,19 +294,20 @@ typedef struct dv_digits {
     int n, var[DV_MAX_VARS];
     int64_t weight[DV_MAX_VARS], base, size;
 } dv_digits;
-// Finds the digits of an index. Returns 0 if it is no such number.
+// Decomposes an index into digits (a mixed-radix number). Returns 0 if it has
+// no such form.
 int dv_index_digits(dv_digits *out, const dv_op *op, const dv_index *x);
 // Returns the mask of variables that an access depends on, including those of
 // the reads that supply its indices.
 uint32_t dv_access_vars(const dv_op *op, const dv_access *a);
 int dv_access_is_indirect(const dv_access *a);
-// Returns whether an indirect index has no affine part and its factor is 1: it
-// is the value that is read.
+// Returns whether an indirect index is exactly the value that is read: it has
+// no affine part, and its factor is 1.
 int dv_index_is_value(const dv_op *op, const dv_index *x);
-// Returns whether an indirect index of the access may differ between points of
-// the op. Otherwise the access is uniform: its indirect indices come from reads
-// with constant indices, as the counter of a repeat does, and its elements are
-// as far apart as those of an access without them.
+// Returns whether the access is a gather: an indirect index may differ between
+// points of the op. Otherwise its indirect indices come from reads with
+// constant indices, such as the counter of a repeat, so that the access has
+// constant strides.
 int dv_access_gathers(const dv_op *op, const dv_access *a);
 // Returns whether the elements that are accessed when each variable has a range
 // of values form a box without gaps: every dim has at most one variable, with
@@ -343,12 +349,13 @@ static inline int64_t dv_index_value(const dv_op *op, const dv_index *x,
 // Computes the least and greatest element number of dim d that an access
 // reaches over a box of the iteration space (NULL: the whole space). For a read
 // with a border these are elements of the tensor, even if all indices are
-// outside. Returns 0 as dv_index_bounds does; the index must not be read.
+// outside. Returns 0 if a value does not fit 64 bits. The index of dim d must
+// not be indirect.
 int dv_access_bounds(const dv_program *p, const dv_op *op, const dv_access *a,
                      int d, const dv_iter_space *s, int64_t *lo, int64_t *hi);
 // Returns whether the access has a border and some of its affine indices leave
-// the tensor within the box of the iteration space (NULL: the whole space). An
-// access with a border and indices that are read is taken to leave it.
+// the tensor within the box of the iteration space (NULL: the whole space). If
+// it has indirect indices and a border, the answer is yes.
 int dv_access_leaves(const dv_program *p, const dv_op *op, const dv_access *a,
                      const dv_iter_space *s);
 // Returns whether one of the op's reads has a border.
@@ -372,9 +379,9 @@ int64_t dv_access_flatten(const dv_op *op, const dv_access *a,
 // Computes the strides of the dims of a row-major array. Returns its number of
 // elements.
 int64_t dv_row_strides(int n_dims, const int64_t *shape, int64_t *strides);
-// If the op reduces over a small window around each result (a filter, a pool)
-// and adjacent results read adjacent elements, returns the number of points of
-// the window; otherwise 0.
+// If the op reduces over a small window around each result (as in a convolution
+// or pooling) and adjacent results read adjacent elements, returns the number
+// of points of the window; otherwise 0.
 int64_t dv_op_window(const dv_program *p, const dv_op *op);
 static inline uint32_t dv_all_vars(const dv_op *op)
 {
@@ -386,7 +393,8 @@ static inline int64_t dv_var_len(const dv_op *op, int v)
     return op->vars[v].end - op->vars[v].begin;
 }
 // Returns how many times an op evaluates its expression. Each reducer
-// contributes the points of its own loop nest, so reducers side by side add up.
+// contributes the points of its own loop nest; reducers that are not nested add
+// up.
 double dv_op_work(const dv_op *op);
 // Returns the number of evaluations of expressions (dv_op_work) of all ops,
 // each multiplied by the trip counts of the repeat loops around it.
@@ -397,8 +405,7 @@ double dv_op_flops(const dv_op *op);
 // Returns the bytes of the distinct elements that the op reads and writes, each
 // element counted once.
 double dv_op_bytes(const dv_program *p, const dv_op *op);
-// Returns whether no earlier read of the op has the same tensor as read number
-// `read`.
+// Returns whether read number `read` is the op's first read of its tensor.
 int dv_op_reads_first(const dv_op *op, int read);
 // Returns the bytes of the distinct elements of `tensor` that the op reads.
 double dv_op_read_bytes(const dv_program *p, const dv_op *op, int32_t tensor);
@@ -475,11 +482,11 @@ dv_status dv_program_lower(dv_program **out, const dv_program *p, dv_grain g,
 dv_status dv_program_lower_for(dv_program **out, const dv_program *p,
                                dv_grain g, int packs, int stored,
                                const unsigned char *live, dv_diag *diag);
-// Makes a program in which copies that only rename elements (transposes,
-// reshapes, slices) have no readers where that makes no reader slower: their
-// readers read the source of the copy (ir/views.c). Ops keep their numbers.
-// *out borrows from p, and is NULL if nothing changes.
-// `live` are the ops that reach an output (dv_program_find_live).
+// Makes a program in which readers of copies that only rename elements
+// (transposes, reshapes, slices) read the source of the copy instead, unless
+// that makes a reader slower (ir/views.c). Ops keep their numbers. *out borrows
+// from p, and is NULL if nothing changes. `live` are the ops that reach an
+// output (dv_program_find_live).
 dv_status dv_program_see_through(dv_program **out, const dv_program *p,
                                  const unsigned char *live, dv_diag *diag);
 // Makes a program in which channels are the last dim of temporaries between
@@ -487,8 +494,8 @@ dv_status dv_program_see_through(dv_program **out, const dv_program *p,
 // numbers. *out borrows from p, and is NULL if nothing changes.
 dv_status dv_program_channels_last(dv_program **out, const dv_program *p,
                                    dv_diag *diag);
-// Whether an op of a plan is computed once, before the first run. If it could
-// be, because it depends on constants only, but is not: why.
+// Whether an op of a plan is computed once, before the first run; and if not,
+// although it depends on constants only, why not.
 typedef enum dv_once {
     DV_IN_EVERY_RUN, // it depends on more than constants
     DV_ONCE,
@@ -497,11 +504,11 @@ typedef enum dv_once {
     DV_NOT_ONCE_LARGE,  // its result would take too much memory
 } dv_once;
 // dv_program_find_once sets once[op] for all ops (ir/once.c); it returns 0 when
-// out of memory. dv_program_once_first moves the ops that are computed once in
-// front of all others, which may then be neighbours in a group.
+// out of memory. dv_program_once_first moves the ops that are computed once to
+// the front, so that the other ops are consecutive and can share a group.
 int dv_program_find_once(const dv_program *p, dv_once *once);
 dv_status dv_program_once_first(dv_program *p, dv_diag *diag);
-// Makes a program that borrows everything from p but the lists of its ops and
+// Makes a program that shares everything with p except the arrays of ops and
 // tensors. Returns NULL when out of memory.
 dv_program *dv_program_share(const dv_program *p);
 // Renumbers tensors in the order in which the printed text names them: inputs,

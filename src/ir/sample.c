@@ -33,8 +33,8 @@ struct dv_sampler {
     dv_point_eval **evals; // evals[op]; NULL until the op is first needed
     int32_t *op_of;        // op_of[step] is the op that the step executes
     int32_t n_steps, cap_steps;
-    // The first step that can be recomputed from how.kept; INT32_MAX if there
-    // is none.
+    // The first step that can be recomputed from the tensors in inputs.kept,
+    // copied before the last iteration of a repeat; INT32_MAX if there is none.
     int32_t kept_step;
     // The steps (executions of ops) that write tensor t, in order:
     // writers[first[t]] up to but not including writers[first[t + 1]].
@@ -137,10 +137,10 @@ static int64_t size(int64_t x)
     return x < 0 ? -x : x;
 }
 
-// Finds the values of the variables in the mask `open` for which an index,
-// which now has its least value, is larger by `rise`. The terms coefficient *
-// variable must form a mixed-radix number: each coefficient exceeds the sum
-// that the terms with smaller ones can reach. Otherwise the answer is UNKNOWN.
+// Solves index = its least value + `rise` for the variables in the mask `open`;
+// `at` starts where the index is least. The terms coefficient * variable must
+// form a mixed-radix number: each coefficient exceeds the sum that the terms
+// with smaller ones can reach. Otherwise the answer is UNKNOWN.
 static written solve(const dv_op *op, const dv_index *x, uint32_t open,
                      int64_t rise, int64_t *at)
 {
@@ -246,7 +246,8 @@ static dv_status ask(dv_sampler *s, version x, dv_number *value, double *error)
         *error = k->error;
     if (k->at.step)
         return DV_OK;
-    // An index that is computed from a value without a bound may be outside.
+    // The value is meaningless; an infinite error bound makes the caller accept
+    // an index computed from it, even if it is out of bounds.
     if (error)
         *error = INFINITY;
     // Do not push an element that is among the last 8 pushed: a sum may read

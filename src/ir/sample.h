@@ -28,8 +28,9 @@ typedef struct dv_sampler_inputs {
     // inputs before the run, `after` those of tensors after it. A tensor whose
     // `after` is NULL was not stored and is recomputed.
     void *const *before, *const *after;
-    // The tensors as they were before the last iteration of the repeat
-    // dv_sampler_repeat(p), NULL for those not in memory. NULL: not kept.
+    // kept[t] is tensor t as it was before the last iteration of the repeat
+    // dv_sampler_repeat(p), or NULL if it is not in memory. `kept` is NULL if
+    // no tensor was kept.
     void *const *kept;
 } dv_sampler_inputs;
 
@@ -54,9 +55,9 @@ typedef enum dv_sampled {
 dv_status dv_sampler_create(dv_sampler **out, const dv_program *p,
                             const dv_sampler_inputs *inputs, dv_diag *diag);
 // Recomputes the value that an element has after the last op that writes it. If
-// `op` is not negative, only the value written by that op is wanted: *is
-// reports if another op has overwritten it. The computation stops at
-// `deadline_s`, a time of dv_clock_s.
+// `op` is not negative, the value written by that op is wanted; if another op
+// has overwritten it, *is says so. The computation stops at `deadline_s`, a
+// time of dv_clock_s.
 dv_status dv_sampler_element(dv_sampler *s, int32_t op, int32_t tensor,
                              int64_t element, double deadline_s, dv_sampled *is,
                              dv_number *value, double *error);

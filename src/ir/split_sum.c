@@ -13,7 +13,8 @@ int32_t dv_expr_part_read(const dv_expr_part *part, int32_t read)
     return i;
 }
 
-// Lists a read once, after those that its indices are read with.
+// Appends a read to the part's list unless it is there; reads that supply its
+// indirect indices come first.
 static void list_read(dv_expr_part *part, const dv_op *op, int32_t read)
 {
     const dv_access *a = &op->reads[read];
@@ -25,7 +26,7 @@ static void list_read(dv_expr_part *part, const dv_op *op, int32_t read)
     part->reads[part->n_reads++] = read;
 }
 
-// Lists the reads of an expression, without those of the node `sum`.
+// Lists the reads of an expression, except those inside the node `sum`.
 static void list_reads(dv_expr_part *part, const dv_op *op, const dv_expr *e,
                        const dv_expr *sum)
 {
@@ -37,8 +38,8 @@ static void list_reads(dv_expr_part *part, const dv_op *op, const dv_expr *e,
         list_reads(part, op, e->arg[i], sum);
 }
 
-// Copies an expression with the part's numbers of reads; `instead` takes the
-// place of the node `sum`. Returns NULL if out of memory.
+// Copies an expression and renumbers its reads as in the part; `instead`
+// replaces the node `sum`. Returns NULL if out of memory.
 static dv_expr *copy_expr(const dv_expr_part *part, const dv_expr *e,
                           const dv_expr *sum, dv_expr *instead, dv_arena *arena)
 {

@@ -278,7 +278,7 @@ static void forget(const dv_program *p, int32_t repeat, unsigned char *defined)
 static dv_status check_order(const verifier *vf, unsigned char *defined)
 {
     const dv_program *p = vf->p;
-    // `dead` is the outermost loop with 0 iterations around op i, or -1.
+    // `dead` is the outermost repeat loop with 0 iterations around op i, or -1.
     int32_t next = 0, dead = -1;
     for (int i = 0; i < p->n_tensors; i++)
         defined[i] = p->tensors[i].is_input;
@@ -372,8 +372,8 @@ int dv_program_find_live(const dv_program *p, unsigned char *live)
     return ok;
 }
 
-// Returns whether the user wrote the op: its tensor's name is where the op is
-// in the source. Ops that replace a topk are where that word is.
+// Returns whether the user wrote the op (it was not generated for a topk): then
+// the text at its source position is the name of its tensor.
 static int is_written(const dv_program *p, const dv_op *op)
 {
     const char *name = p->tensors[op->write.tensor].name;

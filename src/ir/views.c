@@ -25,20 +25,20 @@
 #include <stdio.h>
 #include <string.h>
 
-// An index while it is being rewritten, with room for a coefficient of every
-// variable; as dv_index otherwise.
+// An index while it is rewritten, with coefficients for as many variables as an
+// op can have; the other fields are those of dv_index.
 typedef struct affine {
     int64_t base, coef[DV_MAX_VARS], factor;
     int32_t via;
 } affine;
 
-// An op while it is being rewritten. Access n_reads is the write.
+// An op while it is being rewritten. Access number n_reads is the write.
 typedef struct draft {
     const dv_op *op;
     dv_arena *arena;
     dv_var vars[DV_MAX_VARS];
-    int from[DV_MAX_VARS]; // the op's variable that a variable is, or is part
-                           // of
+    // from[v] is the op's variable that v was split from, or is.
+    int from[DV_MAX_VARS];
     int n_vars;
     dv_access *accesses; // their `index` is not used
     affine **index;      // index[access][dim]
@@ -48,14 +48,14 @@ typedef struct finder {
     const dv_program *in;
     const unsigned char *live; // the ops that reach an output
     dv_program *out;           // has a copy of every op, some of them rewritten
-    // Readers of tensor t among these ops: readers[first[t]] up to
-    // readers[first[t + 1]].
+    // The live ops that read tensor t: readers[first[t]] up to readers[first[t
+    // + 1]].
     int32_t *first, *readers;
     // For each tensor: the op that defines it if there is no other writer,
     // otherwise -1; and whether an update modifies it.
     int32_t *writer;
     uint8_t *is_updated;
-    // Receives the reasons for which copies stay; NULL: they are not printed.
+    // If not NULL, receives the reasons why copies are not removed.
     dv_text *why;
 } finder;
 
@@ -96,7 +96,7 @@ static int draft_has_name(const draft *d, const char *name)
     return 0;
 }
 
-// Names a variable after another, with a number appended that makes it unique.
+// Makes a unique variable name: `like` with a number appended.
 static const char *draft_name(const draft *d, const char *like)
 {
     size_t room = strlen(like) + 12;
@@ -109,8 +109,8 @@ static const char *draft_name(const draft *d, const char *like)
     return name;
 }
 
-// Replaces variable v, which begins at 0, by v1 * size + v2. Returns 0 if there
-// are too many variables, or out of memory.
+// Splits variable v, which begins at 0, into two: v = v1 * size + v2. Returns 0
+// if there are too many variables, or out of memory.
 static int draft_split(draft *d, int v, int64_t size)
 {
     if (d->n_vars == DV_MAX_VARS)
@@ -144,10 +144,11 @@ static int draft_was_split(const draft *d)
     return d->n_vars != d->op->n_vars;
 }
 
-// Divides an index of the draft, which is not negative, by a weight: into the
-// quotient `high` and the remainder `low`. A variable whose values have a part
-// in both must be split first: *split is that variable, otherwise -1, and *size
-// is the size of its lower part. Returns 0 if this is impossible.
+// Divides an index of the op being rewritten, which is not negative, by a
+// weight: into the quotient `high` and the remainder `low`. A variable whose
+// values have a part in both must be split first: *split is that variable,
+// otherwise -1, and *size is the size of its lower part. Returns 0 if this is
+// impossible.
 static int divide(const draft *d, const affine *x, int64_t weight, affine *high,
                   affine *low, int *split, int64_t *size)
 {
@@ -178,9 +179,9 @@ static int divide(const draft *d, const affine *x, int64_t weight, affine *high,
     return most < weight;
 }
 
-// Expresses the variables of a copy by those of the draft, which reads element
-// `index` of it. If a variable of the draft must be split for that, splits it
-// and sets *again.
+// Given that the op being rewritten reads element `index` of a copy's result,
+// expresses the copy's variables by those of the op. If a variable of the op
+// must be split first, splits it and sets *again.
 static int invert(draft *d, const dv_op *copy, const affine *index,
                   affine *value, int *again)
 {
@@ -193,7 +194,8 @@ static int invert(draft *d, const dv_op *copy, const affine *index,
         if (!dv_index_digits(&g, copy, &copy->write.index[i]) || g.base)
             return 0;
         if (rest.via >= 0) {
-            // An index that is read can only take the place of a variable.
+            // An indirect index can only replace a variable that is the whole
+            // index.
             if (g.n != 1 || copy->vars[g.var[0]].begin != 0)
                 return 0;
             value[g.var[0]] = rest;
@@ -219,7 +221,8 @@ static int invert(draft *d, const dv_op *copy, const affine *index,
     return 1;
 }
 
-// Replaces the copy's variables in an index of its right side by their values.
+// In an index of the copy's source, replaces the copy's variables by the
+// expressions in `value`.
 static int substitute(const dv_op *copy, const dv_index *x, const affine *value,
                       affine *out)
 {
@@ -244,8 +247,8 @@ static int substitute(const dv_op *copy, const dv_index *x, const affine *value,
     return 1;
 }
 
-// Makes read number `read` of the draft, an element of a copy, a read of the
-// copy's source. Returns 0 if that is not possible, or out of memory.
+// Makes read number `read`, which reads the result of a copy, read the source
+// of the copy. Returns 0 if that is impossible, or out of memory.
 static int draft_see_through(draft *d, int read, const dv_op *copy,
                              const char **why)
 {
@@ -283,7 +286,8 @@ static int draft_same_access(const draft *d, int a, int b)
     return same;
 }
 
-// Returns the stride of a variable in an access of the draft, in elements.
+// Returns the stride of a variable in an access of the op being rewritten, in
+// elements.
 static int64_t draft_stride(const dv_program *p, const draft *d, int access,
                             int v)
 {
@@ -300,8 +304,8 @@ static int is_move(const dv_op *op)
     return op->body->kind == DV_EXPR_READ && !op->update && !op->is_extern;
 }
 
-// Returns whether the op is as fast with this read of the draft as it is with
-// the read of a copy that it replaces.
+// Returns whether the rewritten op, which reads the source of a copy, is as
+// fast as the op that reads the copy.
 static int is_as_fast(const dv_program *p, const draft *d, int read,
                       const char **why)
 {
@@ -315,8 +319,8 @@ static int is_as_fast(const dv_program *p, const draft *d, int read,
             return 0;
     if (dv_op_factors(op, factor))
         return read == factor[0] || read == factor[1];
-    // Variables that had stride 1 must keep it; the last part of a split
-    // variable counts.
+    // Reads with stride 1 along a variable must keep it. If the variable was
+    // split, the innermost part counts.
     *why = "would read elements that are apart";
     for (int v = 0; v < d->n_vars; v++) {
         int whole = v + 1 == d->n_vars || d->from[v + 1] != d->from[v];
@@ -328,7 +332,7 @@ static int is_as_fast(const dv_program *p, const draft *d, int read,
     return 1;
 }
 
-// Copies an expression for the variables of the draft.
+// Copies an expression, with variables numbered as in the rewritten op.
 static const dv_expr *draft_expr(const draft *d, const dv_expr *e)
 {
     dv_expr *copy = DV_NEW(d->arena, dv_expr, 1);
@@ -344,7 +348,7 @@ static const dv_expr *draft_expr(const draft *d, const dv_expr *e)
     return copy;
 }
 
-// Makes an op of the draft. Returns 0 when out of memory.
+// Finishes the rewritten op. Returns 0 when out of memory.
 static int draft_close(const draft *d, dv_op *out)
 {
     const dv_op *op = d->op;
@@ -372,8 +376,8 @@ static int draft_close(const draft *d, dv_op *out)
     return out->body != NULL;
 }
 
-// Returns whether an op only copies elements of a tensor that never changes to
-// a temporary that nothing else writes.
+// Returns whether an op is a view: it only copies elements, from a tensor that
+// no op updates, to a temporary that no other op writes.
 static int is_view(const finder *f, int32_t op)
 {
     const dv_op *o = &f->out->ops[op];
@@ -387,8 +391,8 @@ static int is_view(const finder *f, int32_t op)
            !dv_access_is_indirect(&o->write);
 }
 
-// Returns whether kernels run the op if it reads with a border in place of a
-// padded copy.
+// Returns whether kernels can run the op if it reads with a border instead of
+// reading a padded copy.
 static int may_pad(const dv_program *p, const dv_op *op)
 {
     int floats = dv_is_float(p->tensors[op->write.tensor].dtype);
@@ -397,8 +401,8 @@ static int may_pad(const dv_program *p, const dv_op *op)
     return floats && !dv_op_gathers(op) && !dv_access_is_indirect(&op->write);
 }
 
-// Returns why a copy of elements, without a conversion, is no view; NULL: it is
-// one, or no such copy.
+// If an op copies elements without a conversion, but cannot be removed, returns
+// why; otherwise NULL.
 static const char *why_no_view(const finder *f, int32_t op)
 {
     const dv_op *o = &f->out->ops[op];
@@ -435,7 +439,7 @@ static int rewrite(const finder *f, const dv_op *reader, const dv_op *copy,
     *why = "uses a variable as a value that would become two";
     if (draft_was_split(&d) && dv_expr_has_index(reader->body))
         return 0;
-    // The reads of an op must differ.
+    // No two reads of an op may be equal (an invariant of programs).
     *why = "would have two equal reads";
     for (int r = 0; r < reader->n_reads; r++)
         for (int k = 0; k < r; k++)
@@ -444,8 +448,8 @@ static int rewrite(const finder *f, const dv_op *reader, const dv_op *copy,
     return draft_close(&d, out) ? 1 : -1;
 }
 
-// Makes all readers of the copy that an op makes read its source, if they all
-// can. Returns 0 when out of memory.
+// If all readers of a copy can read its source instead, rewrites them, so that
+// the copy is dead. Returns 0 when out of memory.
 static int remove_copy(finder *f, int32_t op, int *n_removed)
 {
     const dv_op *copy = &f->out->ops[op];
@@ -503,7 +507,8 @@ static int find_uses(finder *f)
     return f->readers != NULL;
 }
 
-// Removes all copies that can be. Returns 0 when out of memory.
+// Makes the readers of copies read the sources, wherever possible. Returns 0
+// when out of memory.
 static int remove_copies(finder *f, int *n_removed)
 {
     int ok = find_uses(f);

@@ -38,8 +38,8 @@ typedef enum dv_fn {
     DV_N_FNS,
 } dv_fn;
 
-// Functions that are replaced by their definitions when a program is built:
-// only syntax trees have them.
+// Functions that occur in syntax trees only: building a program replaces them
+// by their definitions.
 enum {
     DV_LAST_FN = DV_N_FNS - 1,
 #define DV_DEFINED(NAME, ...) DV_FN_##NAME,
@@ -62,7 +62,8 @@ typedef enum dv_reducer {
 #include "lang/op.def"
 } dv_reducer;
 
-// Reducers that programs do not have; their numbers follow those that they do.
+// argmax and argmin, which occur in syntax trees only; their numbers follow
+// those of the reducers above.
 enum {
     DV_RED_BEFORE_ARGS = -1
 #define DV_REDUCER(...) +1
@@ -72,11 +73,13 @@ enum {
 #include "lang/op.def"
 };
 
-// A row of op.def, which explains the columns.
+// A row of the table of functions and operators, op.def, which explains the
+// columns.
 typedef struct dv_fn_info {
     const char *text, *word;
     int n_args, prec;
-    // 1: the arguments must be floats; must be integers.
+    // real: 1 if the arguments must be floats; whole: 1 if they must be
+    // integers.
     int real, whole;
     int flops, ulps;
     double slope;
@@ -90,7 +93,7 @@ typedef struct dv_reducer_info {
     int arg_of; // of argmax and argmin: max or min; otherwise -1
 } dv_reducer_info;
 
-// The comparisons come first, from < to !=.
+// Returns whether f is a comparison. They come first in dv_fn, from < to !=.
 static inline int dv_fn_compares(dv_fn f)
 {
     return f <= DV_FN_NE;
@@ -114,8 +117,9 @@ typedef enum dv_node_kind {
     DV_NODE_ACCESS,
     // A function call or operator: a dv_fn in `op`, operands in `args`.
     DV_NODE_APPLY,
-    // A reduction: a dv_reducer in `op`; in `args` the operand, then variables:
-    // NAME nodes, or comparisons of one with its bound (k <= t).
+    // A reduction: a dv_reducer in `op`; `args` has the operand, then the
+    // reduced variables: NAME nodes, or comparisons of a variable with its
+    // bound (k <= t).
     DV_NODE_REDUCE,
     // A read with a border: in `args` the access and the value outside the
     // tensor.
@@ -145,8 +149,8 @@ typedef enum dv_stmt_kind {
     // Uses `dims` of dv_stmt, the outputs as NAME nodes, and `memory`.
     DV_STMT_OUTPUT,
     DV_STMT_ASSIGN, // uses `lhs`, `value` and `ranges` of dv_stmt
-    // Uses `body` of dv_stmt, and `value` (the trip count) or, if it counts,
-    // `ranges` (its counter with its range).
+    // Uses `body` of dv_stmt, and `value` (the trip count) or, if the loop has
+    // a counter, `ranges` (the counter and its range).
     DV_STMT_REPEAT,
 } dv_stmt_kind;
 
@@ -163,12 +167,12 @@ typedef struct dv_placement_request {
     int32_t dims[8];
 } dv_placement_request;
 
-// Where a tensor lies in a machine with a main memory (dram) and memories of
-// its cores (l1): its tiles one after another in all banks (interleaved), or in
+// Where a tensor is stored in a machine with a main memory (dram) and a memory
+// per core (l1): its tiles one after another in all banks (interleaved), or in
 // shards, rectangles of equal size. Shard i, counted row by row, is in l1 on
 // core i of a grid whose corner is core 0,0; its cores are counted row by row,
-// or column by column if by_cols is 1. In dram shard i is in bank i modulo
-// their number, and by_cols says that shards are counted column by column.
+// or column by column if by_cols is 1. In dram shard i is in bank i modulo the
+// number of banks, and by_cols says that shards are counted column by column.
 typedef struct dv_memory_note {
     uint8_t in_l1, is_sharded, by_cols;
     int64_t rows, cols;           // of a shard, in elements
@@ -196,8 +200,8 @@ typedef struct dv_stmt {
     dv_for *ranges;
     // Requested distribution over ranks (processes); NULL if there is none.
     const dv_placement_request *place;
-    // Where a declared tensor lies, or each of the outputs, with NULL where
-    // the program does not say; NULL if it says nothing.
+    // Where the declared tensor, or each of the outputs, is stored; an entry is
+    // NULL if the program does not say. NULL if it says nothing at all.
     const dv_memory_note **memory;
     // Path of the file with a constant's data, as written; at is NULL if the
     // caller of the program provides the data.
@@ -230,23 +234,23 @@ dv_status dv_parse_expr(dv_node *out, const dv_source *src, dv_arena *arena,
                         dv_diag *diag);
 
 void dv_ast_print(dv_text *out, const dv_ast *ast);
-// Parses a note `l1(sharded 64x64 on 8x8 rows)`; the lexer is at its first
-// word.
+// Parses a memory note (where a tensor is stored), such as `l1(sharded 64x64 on
+// 8x8 rows)`; the lexer is at its first word.
 dv_status dv_memory_note_read(dv_memory_note *out, struct dv_lexer *lx);
-// Parses a note that is the whole text.
+// Parses a text that consists of one memory note (where a tensor is stored).
 dv_status dv_memory_note_parse(dv_memory_note *out, const char *text,
                                dv_diag *diag);
 void dv_memory_note_print(dv_text *out, const dv_memory_note *m);
 int dv_memory_note_equal(const dv_memory_note *a, const dv_memory_note *b);
-// Checks that shards tile a tensor of this shape and, if `whole`, that the grid
-// has one core for each.
+// Checks that the shards of a memory note tile a tensor of this shape and, if
+// `whole`, that its grid has one core for each shard.
 dv_status dv_memory_note_check(const dv_memory_note *m, const char *name,
                                int n_dims, const int64_t *shape, int whole,
                                dv_loc at, dv_diag *diag);
 // Returns the column and row of the core that has shard i in l1.
 void dv_memory_note_core(const dv_memory_note *m, int64_t i, int64_t *x,
                          int64_t *y);
-// Returns whether the tensor is in shards on cores.
+// Returns whether the tensor is divided into shards in the cores' memories.
 static inline int dv_on_cores(const dv_memory_note *m)
 {
     return m && m->in_l1 && m->is_sharded;

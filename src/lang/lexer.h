@@ -50,18 +50,21 @@ dv_status dv_lex(dv_lexer *lx);
 dv_token dv_lex_peek(const dv_lexer *lx);
 // Returns whether only white space precedes offset `off` on its line.
 int dv_lex_begins_line(const dv_lexer *lx, uint32_t off);
-// Fails with the message that `what` was expected and what stands there.
+// Fails with a message that says that `what` was expected, and which token is
+// there.
 dv_status dv_lex_expected(const dv_lexer *lx, const char *what);
 // Consumes a token of this kind, or fails with a message that `what` was
 // expected.
 dv_status dv_lex_expect(dv_lexer *lx, int32_t kind, const char *what);
-// Consume the given word, or an integer, or fail with a message.
+// dv_lex_word consumes the given word, dv_lex_int an integer; they fail with a
+// message if another token is there.
 dv_status dv_lex_word(dv_lexer *lx, const char *word);
 dv_status dv_lex_int(dv_lexer *lx, int64_t *out, const char *what);
 // Returns whether the current token is this word. Words are plain names; the
 // lexer reserves none.
 int dv_lex_is(const dv_lexer *lx, const char *word);
-// Return the position of the current token, and its text for a message.
+// dv_lex_at returns the position of the current token, dv_lex_show its text for
+// a message.
 dv_loc dv_lex_at(const dv_lexer *lx);
 const char *dv_lex_show(const dv_lexer *lx, char buf[48]);
 #endif

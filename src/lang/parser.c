@@ -358,7 +358,7 @@ static int infix(const parser *p)
     return symbol ? dv_operator_find(text_of(p), 2) : -1;
 }
 
-// Parses operators of this precedence and of higher ones.
+// Parses a chain of infix operators whose precedence is at least `least`.
 static dv_status chain(parser *p, dv_node **out, int least)
 {
     DV_TRY(parse_factor(p, out));
@@ -399,7 +399,7 @@ static dv_status dtype(parser *p, int8_t *out)
     return dv_lex(p->lx);
 }
 
-// Parses where a tensor lies into *out.
+// Parses a memory note (where a tensor is stored) into *out.
 static dv_status memory(parser *p, const dv_memory_note **out)
 {
     dv_memory_note *m = DV_NEW(p->arena, dv_memory_note, 1);
@@ -446,8 +446,8 @@ static dv_status place(parser *p, dv_stmt *s)
     return dv_lex_expect(p->lx, ')', "',' or ')'");
 }
 
-// Parses the notes after the type of a declaration, each with its '@': one on
-// the processes and one on the memory.
+// Parses the notes after the type of a declaration, each after an '@': how the
+// tensor is distributed over processes, and where it is stored.
 static dv_status notes(parser *p, dv_stmt *s)
 {
     while (at(p, '@')) {
@@ -500,7 +500,8 @@ static dv_status declaration(parser *p, dv_stmt *s)
     return at(p, '=') && s->kind == DV_STMT_CONST ? file(p, s) : DV_OK;
 }
 
-// Parses the name of an output and its note, if it has one.
+// Parses the name of an output and its memory note (where it is stored), if
+// any.
 static dv_status one_output(parser *p, dv_node **out,
                             const dv_memory_note **note)
 {
@@ -554,7 +555,8 @@ static dv_status ranges(parser *p, dv_stmt *s)
     return DV_OK;
 }
 
-// Adds a note if what was read last as a tensor resembles a reducer.
+// If the name last read as a tensor resembles a reducer (a misspelt `sum`),
+// adds a note on that to the error message.
 static void note_misspelt_reducer(const parser *p)
 {
     dv_str s = p->last_read;

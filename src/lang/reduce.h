@@ -4,10 +4,10 @@
 #define DV_REDUCE_H
 #include "lang/ast.h"
 
-// topk gives the largest operands in order, each for one value of another
-// variable, and argtopk the values of the reduced variable that they have. Like
-// argmax, they are replaced when a program is built (ir/build_top.c); their
-// numbers follow those of op.def.
+// topk gives the largest operands in descending order, numbered by another
+// variable; argtopk gives their values of the reduced variable. Like argmax,
+// both are replaced when a program is built (ir/build_top.c); their numbers
+// follow those of op.def.
 enum {
     DV_RED_TOPK = DV_RED_ARGMIN + 1,
     DV_RED_ARGTOPK,
@@ -18,8 +18,8 @@ static inline int dv_reducer_orders(int reducer)
     return reducer == DV_RED_TOPK || reducer == DV_RED_ARGTOPK;
 }
 
-// Returns the NAME node of variable i of a REDUCE node, from 1 on. In the tree
-// a variable with a bound is the comparison of both, as k <= t.
+// Returns the NAME node of the i-th variable (from 1) of a REDUCE node. A
+// variable with a bound is stored as a comparison, such as k <= t.
 static inline const dv_node *dv_node_reduced(const dv_node *n, uint32_t i)
 {
     const dv_node *v = n->args[i];

@@ -128,7 +128,8 @@ static const entry *find_in(const entry *at, int n, int32_t tensor, int copy,
 static const entry *find(const search *s, const state *x, int32_t tensor,
                          int copy, int stick)
 {
-    // These entries are few, and most tensors of a long program have them.
+    // Search the settled entries first: they are few, and in a long program
+    // they include those of most tensors.
     const entry *e =
         find_in(s->settled[tensor], s->n_settled[tensor], tensor, copy, stick);
     return e ? e : find_in(x->at, x->n, tensor, copy, stick);
@@ -196,10 +197,11 @@ static int copy_depth(const search *s, int32_t tensor, double *times)
     return d;
 }
 
-// Returns whether entry e is a copy of a tensor that is out of date. If
-// `tensor` is not negative, it was just written; else if r is not NULL, repeat
-// loop r is entered, and e is stale if the loop writes its tensor; else loops
-// from `depth` on have ended, and e is stale if it was made inside them.
+// Returns whether entry e is a copy of a tensor that is now out of date. If
+// `tensor` is not negative, that tensor was just written; else if r is not
+// NULL, repeat loop r is entered, and e is stale if the loop writes its tensor;
+// else loops from `depth` on have ended, and e is stale if it was made inside
+// them.
 static int is_stale(const search *s, const entry *e, int32_t tensor,
                     const dv_repeat *r, int depth)
 {
@@ -373,13 +375,15 @@ static int can_become(const search *s, const state *x, const state *y)
     double here = s->depth ? s->loops[s->depth - 1].times : 1;
     for (int i = 0, k = 0; i < y->n && sum <= y->bytes; i++) {
         const entry *e = &y->at[i];
-        // The entries of both states are sorted by tensor, and usually equal.
+        // Both states' entries are sorted by tensor and mostly equal, so merge
+        // them.
         while (k < x->n && x->at[k].tensor < e->tensor)
             k++;
         if (has_stick(&x->at[k], x->n - k, e) ||
             has_stick(s->settled[e->tensor], s->n_settled[e->tensor], e))
             continue;
-        // What a move reads is left out, because it takes longer to find.
+        // A lower bound of the cost of the copy: the bytes that it reads are
+        // left out, because finding its source takes longer.
         double least = bytes_of(s, e->tensor, e->stick) + DV_MOVE_BYTES;
         if ((!e->is_copy && s->updated[e->tensor]) ||
             sum + here * least > y->bytes)
@@ -553,7 +557,7 @@ static int walk(search *s, const int *choices)
         }
         if (op->update)
             forget(s, op->write.tensor, NULL, 0);
-        // Release the scratch memory after every 64 ops.
+        // Release the scratch memory after every 64 ops, to bound its size.
         if (i % 64 == 63) {
             dv_arena_free(&scratch);
             scratch = (dv_arena){0};

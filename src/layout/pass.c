@@ -144,7 +144,7 @@ static dv_status read_list(dv_lexer *lx, const char *word, int64_t *out, int *n)
     return dv_lex(lx);
 }
 
-// Returns whether a layout is the one that was read.
+// Returns whether a layout equals the one that was parsed.
 static int is_layout(const dv_layout *l, const dv_layout *want)
 {
     size_t bytes = (size_t)l->n_dims * sizeof *l->size;
@@ -178,7 +178,8 @@ static dv_status read_one(dv_plan *plan, dv_lexer *lx, int32_t tensor)
     want.n_dims = n == m ? n : 0;
     want.stick_dim = (int32_t)stick;
     DV_TRY(make(plan, tensor, along, lx->diag));
-    // Large tensors may have either order of dims.
+    // Layouts of large tensors may have their dims in either order, so try
+    // both.
     dv_layout *l = &plan->layouts[tensor];
     for (int outer_first = 0; outer_first < 2 && !is_layout(l, &want);
          outer_first++)

@@ -117,8 +117,9 @@ static int is_long(const dv_op *op, int v)
 
 // Adds the choices for a contraction, a sum of products: two factors share a
 // reduced variable, and one of them has a variable of the result that the other
-// has not. Each choice says along which dims the sticks (the target's units of
-// memory) lie. Returns the number of choices, or -1 if out of memory.
+// has not. Each choice gives the dim of each operand that is divided into
+// sticks (the target's units of memory). Returns the number of choices, or -1
+// if out of memory.
 static int add_products(maker *m)
 {
     const dv_op *op = m->op;
@@ -217,7 +218,8 @@ int dv_stick_layout_in_order(dv_layout *out, const dv_target *t,
         order[n] = stick;
         spec.order = order;
     }
-    // Layouts have the first dim of the order inside of the others (layout.c).
+    // A layout in sticks stores the first dim of `order` inside the others (see
+    // layout.c). Pass the innermost dim first to keep the outer ones outside.
     if (n > 1 && outer_first && t->sticks && !t->tile_rows)
         put_first(order, n - 1);
     return dv_layout_make(out, t, x->dtype, &spec);
@@ -229,7 +231,8 @@ int dv_stick_layout(dv_layout *out, const dv_target *t, const dv_tensor *x,
     int first = stick == 0; // the first dim without sticks
     if (!dv_stick_layout_in_order(out, t, x, stick, 0))
         return 0;
-    // A slice of the first dim would span the whole tensor.
+    // If the first dim is stored inside the others, a slice of it spans the
+    // whole tensor.
     return !t->span_limit_bytes || out->bytes <= t->span_limit_bytes ||
            x->n_dims <= first || x->shape[first] < t->cores ||
            dv_stick_layout_in_order(out, t, x, stick, 1);

@@ -35,22 +35,23 @@ typedef struct dv_stick_choices {
     int8_t *want;
 } dv_stick_choices;
 
-// Lists the choices with which an op can run: each says along which dim of
-// every operand the sticks (the target's units of memory) lie. Returns 0 if out
-// of memory.
+// Lists the choices with which an op can run: each gives the dim of every
+// operand that is divided into sticks (the target's units of memory). Returns 0
+// if out of memory.
 int dv_stick_list_choices(dv_stick_choices *out, const dv_target *t,
                           const dv_program *p, const dv_op *op,
                           dv_arena *arena);
 
 // Makes the layout of a tensor with its sticks (the target's memory units)
 // along dim `stick`, or sparse if it is DV_STICK_NONE; DV_STICK_ANY means the
-// innermost dim. The first of the other dims lies inside of them, as with
+// innermost dim. The first of the other dims is stored inside of them, as in
 // Torch-Spyre; with `outer_first` the outer dims are outermost, as on machines
 // without sticks. Returns 0 if a size overflows.
 int dv_stick_layout_in_order(dv_layout *out, const dv_target *t,
                              const dv_tensor *x, int stick, int outer_first);
-// Makes the same, with the outer dims outermost if the tensor is larger than
-// the target's span limit and its first dim has a slice for every core.
+// Like dv_stick_layout_in_order, but chooses the order: the outer dims are
+// outermost if the tensor is larger than the target's span limit and its first
+// dim has a slice for every core.
 int dv_stick_layout(dv_layout *out, const dv_target *t, const dv_tensor *x,
                     int stick);
 
@@ -80,8 +81,8 @@ typedef struct dv_sticks {
     dv_restick *moves;
     int32_t n_moves, cap_moves;
     int exact; // 1 if the search was exhaustive, so the choice is optimal
-    // Set by dv_sticks_insert: for each op of the new program its number
-    // before, or -1 if it is a move; NULL if there are no moves.
+    // Set by dv_sticks_insert: for each op of the new program its number in the
+    // old one, or -1 if it is a move; NULL if there are no moves.
     int32_t *old_ops;
 } dv_sticks;
 

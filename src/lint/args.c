@@ -353,8 +353,8 @@ int lint_units(const lint *l, int32_t core, int64_t *out)
     return 1;
 }
 
-// The kernel arguments of a core that computes parts of tiles, as the policies
-// streamk and splitk make it.
+// The kernel arguments of a core under the policies streamk and splitk, by
+// which cores compute parts of tiles.
 typedef struct part_args {
     int64_t start, count, k0, k1, contributors, x, y;
 } part_args;

@@ -13,7 +13,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-// Returns the name of the buffer whose record a field is, or NULL.
+// If a field of the file is the record of a buffer, e.g. "buffer.A", returns
+// the name of the buffer, otherwise NULL.
 static const char *buffer_name(const dv_jval *field)
 {
     static const char *const before[] = {"tt.buffer.", "tt_buffer.",
@@ -32,7 +33,8 @@ static int says(const dv_jval *record, const char *key, const char *a,
     return v && v->kind == DV_JSTRING && (!strcmp(v->s, a) || !strcmp(v->s, b));
 }
 
-// Returns the number of shards that a record says, or -1.
+// Returns the number of shards that the record of a buffer states, or -1 if it
+// states none.
 static int64_t count_shards(const dv_jval *record)
 {
     const dv_jval *g = dv_jget(dv_jget(record, "nd_shard"), "projected_grid");

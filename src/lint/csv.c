@@ -17,9 +17,8 @@ void lint_sizes_of_args(lint *l)
     l->local_shard |= l->n && lint_arg(l, 0, "Sm", &n);
 }
 
-// Returns the number, in the list known[], of a column that is not a kernel
-// argument (it says which core, shard or batch a row is for), or -1 if the name
-// is that of an argument.
+// Returns the index in known[] of a column that is not a kernel argument, but
+// says which core, shard or batch a row is for; -1 for any other column.
 static int32_t beside(const char *name)
 {
     static const char *const known[] = {"core_x", "core_y", "shard_y",
@@ -30,7 +29,8 @@ static int32_t beside(const char *name)
     return i;
 }
 
-// Returns whether a table with this column lists the work of cores.
+// Returns whether a column of this name shows that the table lists the work of
+// cores, one core per row.
 static int names_work(const char *column)
 {
     return !strcmp(column, "core_x") || !strcmp(column, "start_id") ||
@@ -45,8 +45,8 @@ dv_status lint_read_csv(lint *l, const dv_source *src)
     int32_t line = 0, columns = 0;
     int has_work = 0;
     // For each column of the table: the number of its kernel argument, or -1 -
-    // k if it is no argument, but column number k of those that say which core,
-    // shard or batch a row is for.
+    // k if it is no argument, but column k of those that say which core, shard
+    // or batch a row is for.
     int32_t to[LINT_MAX_NAMES];
     for (char *row = strtok_r(text, "\r\n", &save); row;
          row = strtok_r(NULL, "\r\n", &save), line++) {

@@ -151,7 +151,8 @@ static void mark_boxes(lint *l, int64_t rows, int32_t *owner)
                                 "among %" PRId64 "x%" PRId64,
                                 m, n, lint_core_name(l, x->core, a), rows,
                                 l->nt);
-                    // Ends both loops, so that each box is reported only once.
+                    // Ends both loops, so that each box is reported as outside
+                    // only once.
                     m = x->m1;
                     break;
                 }

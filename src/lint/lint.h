@@ -64,7 +64,8 @@ typedef struct lint_buffer {
     int64_t index, tiles, page_bytes, bytes;
 } lint_buffer;
 
-// What a file has of TileLang's stage B, which assigns tiles to cores.
+// Which outputs of TileLang's stage B, which assigns tiles to cores, a file
+// has.
 typedef enum lint_stage {
     LINT_NO_STAGE,
     LINT_PARTITION, // the tiles of every core, and attributes
@@ -74,9 +75,9 @@ typedef enum lint_stage {
 typedef struct lint {
     dv_arena arena;
     dv_diag *diag;
-    // The machine that the tiles are assigned on; NULL: any machine.
+    // The machine whose cores the tiles are assigned to; NULL: any machine.
     const dv_target *target;
-    // The sizes below are -1 where the file does not say.
+    // The sizes below are -1 if the file does not state them.
     int64_t cols, rows; // columns and rows of the grid of cores
     int64_t batch, mt, nt, kt;
     // Shards (rectangles of tiles that a core holds): how many there are in a
@@ -85,7 +86,8 @@ typedef struct lint {
     int local_shard, streams;
     lint_stage stage;
     const char *mode; // its partition_mode; NULL: the file does not say
-    // Its names of kernel arguments; has_stage_names is 1 if there is a list.
+    // The names of kernel arguments that TileLang's stage B lists;
+    // has_stage_names is 1 if the file has such a list.
     const char *stage_names[LINT_MAX_NAMES];
     int32_t n_stage_names;
     int has_stage_names;
@@ -102,7 +104,8 @@ typedef struct lint {
     // Scratch space for comparing lists of spans (ranges of k steps).
     lint_span *room;
     int64_t cap_room;
-    // The work of all cores as rectangles of tiles, if the file lists it so.
+    // If the file lists the work of cores as rectangles of tiles: those of all
+    // cores.
     lint_box *boxes;
     int32_t n_boxes, cap_boxes;
     lint_rects ranges, all, holes, group[2];
@@ -113,8 +116,7 @@ typedef struct lint {
     // ones.
     int has_ranges, has_all, has_groups;
     // Units of work (tiles, k steps or parts of tiles) per core of group_1 and
-    // group_2 (cores with equal work), as the file states them; -1: it does
-    // not.
+    // group_2 (cores with equal work), as the file states them; -1: not stated.
     int64_t units[2];
     // If cores take tiles at run time: the number that a core takes at a time;
     // -1: tiles are assigned beforehand.
@@ -135,7 +137,8 @@ typedef struct lint {
     int failed;  // nonzero when out of memory
 } lint;
 
-// The initialisers of a struct lint before a file is read: no size is known.
+// Initialisers of a struct lint before a file is read: sizes that are not known
+// yet are -1.
 #define LINT_EMPTY                                                             \
     .mt = -1, .nt = -1, .cols = -1, .rows = -1, .batch = 1, .kt = 1,           \
     .shards = {-1, -1, -1, -1}, .n_cores = -1, .n_tiles = -1,                  \
@@ -147,16 +150,16 @@ void lint_report(lint *l, const char *kind, const char *fmt, ...)
 // Read a JSON or CSV file into an empty lint (read.c, csv.c).
 dv_status lint_read(lint *l, const dv_source *src);
 dv_status lint_read_csv(lint *l, const dv_source *src);
-// Sets the sizes that the file does not state (numbers of tiles) from the
-// kernel arguments.
+// Derives the numbers of tiles that the file does not state from the kernel
+// arguments.
 void lint_sizes_of_args(lint *l);
 // Finds the value of a core's kernel argument by its name, or by the name that
 // older files use. Returns 0 if there is none.
 int lint_arg(const lint *l, int32_t core, const char *name, int64_t *out);
 // Computes how many units of work a core has: its tiles or, if the policy
 // splits tiles along k, its k steps (streamk) or its parts of tiles (splitk).
-// Returns 0 if the arguments do not say. lint_unit_name returns the word for
-// these units.
+// Returns 0 if the kernel arguments do not say. lint_unit_name returns the word
+// for these units.
 int lint_units(const lint *l, int32_t core, int64_t *out);
 const char *lint_unit_name(const lint *l);
 // Returns whether two lists of spans (ranges of k steps) contain the same
@@ -166,12 +169,13 @@ int lint_same_spans(lint *l, const lint_span *a, int32_t n_a,
 // Checks the kernel arguments of all cores (args.c). All later checks use the
 // work that the arguments describe, not the listed work.
 void lint_check_args(lint *l);
-// Checks the cores, the rectangles and groups that contain them, and the holes,
-// which are missing cores (cores.c).
+// Checks the cores, the rectangles and groups of cores, and the holes, which
+// are missing cores (cores.c).
 void lint_check_cores(lint *l);
 // Checks the attributes of TileLang's stage B (stage.c).
 void lint_check_stage(lint *l);
-// Checks the mode against the records of buffers in a file (buffers.c).
+// Checks that the file's partition_mode (global or local_shard) agrees with its
+// records of buffers (buffers.c).
 struct dv_jval;
 void lint_check_buffers(lint *l, const struct dv_jval *v);
 // Runs all checks (lint.c).

@@ -53,7 +53,8 @@ static int numbers(lint *l, const dv_jval *v, const char *key, int n,
     return good;
 }
 
-// The same for counts, which are at least `least`.
+// Reads an array of exactly n numbers, each at least `least`; smaller ones are
+// reported as a defect. Returns 0 if there is no valid array.
 static int counts(lint *l, const dv_jval *v, const char *key, int n,
                   int64_t least, int64_t *out)
 {
@@ -71,8 +72,8 @@ static int counts(lint *l, const dv_jval *v, const char *key, int n,
     return 1;
 }
 
-// Reads a count. One that is no whole number, or less than `least`, is reported
-// as a defect.
+// Reads a count; returns `missing` if there is none. A value that is not a
+// whole number of at least `least` is reported as a defect.
 static int64_t count_of(lint *l, const dv_jval *v, const char *key,
                         int64_t least, int64_t missing)
 {
@@ -107,7 +108,7 @@ static int read_names(lint *l, const dv_jval *v)
     return l->n_names > 0;
 }
 
-// Reads the names of kernel arguments that TileLang's stage B writes.
+// Reads the names of kernel arguments that a file of TileLang's stage B lists.
 static void read_stage(lint *l, lint_stage stage, const dv_jval *args)
 {
     l->stage = stage;
@@ -208,8 +209,9 @@ static void add_work(lint *l, int64_t first, int64_t count, int64_t k0,
         lint_add_span(l, (first + i) * kt + k0, (first + i) * kt + k1, core);
 }
 
-// Reads a list of the work of a core: entries [first, count, k0, k1] if n is 4,
-// or [tile, k0, k1] if n is 3. Returns 0 if there is no list.
+// Reads a list of the work of a core, as k steps of tiles: entries [first tile,
+// count, k0, k1] if n is 4, or [tile, k0, k1] if n is 3. Returns 0 if there is
+// no list.
 static int read_list(lint *l, const dv_jval *v, int n, const char *what,
                      int32_t core)
 {
@@ -410,7 +412,8 @@ static void read_partition(lint *l, const dv_jval *v, const dv_jval *work)
     guess_grid(l);
 }
 
-// Adds the tiles start..start + count - 1 to the work of the last core.
+// Adds the tiles start..start + count - 1 to the work of the core that was
+// added last.
 static void add_tiles(lint *l, int64_t start, int64_t count)
 {
     char who[48];
@@ -421,8 +424,8 @@ static void add_tiles(lint *l, int64_t start, int64_t count)
         lint_add_span(l, start * l->kt, (start + count) * l->kt, l->n - 1);
 }
 
-// Adds core i, numbered row by row in the grid, with tiles start..start + count
-// - 1.
+// Adds a core with tiles start..start + count - 1. It is core i of the grid,
+// counted row by row.
 static void add_range(lint *l, int64_t i, int64_t start, int64_t count)
 {
     lint_core *c = lint_add_core(l, l->cols > 0 ? i % l->cols : -1,
@@ -627,8 +630,8 @@ static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
                         (int)i, part.mt, part.nt, part.kt, b[1] - b[0],
                         b[3] - b[2], b[5] - b[4]);
         lint_check_all(&part);
-        // Take back the memory and the report that `part`, the plan of one
-        // device, borrowed; they may have grown.
+        // `part`, the plan of one device, continued the arena and the report of
+        // the whole file; take them back, since they may have grown.
         l->arena = part.arena;
         l->report = part.report;
         l->n_defects = part.n_defects;

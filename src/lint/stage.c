@@ -74,8 +74,8 @@ static void check_mode(lint *l)
     }
 }
 
-// Checks the sizes of a file that lists no tiles of cores: shards must cover
-// the tiles, and each needs a core.
+// Checks the sizes in a file that does not list the tiles of each core: the
+// shards must cover all tiles, and the grid must have a core for each shard.
 static void check_sizes(lint *l)
 {
     const int64_t *s = l->shards;

@@ -171,8 +171,8 @@ dv_status dv_target_restrict_first(dv_target *t, int64_t n, dv_diag *diag)
         t->cores = n;
         return DV_OK;
     }
-    // To use only the first n cores, drop the remainder of the row of core n -
-    // 1, and all rows below it.
+    // To use only the first n cores, remove the cores after core n - 1 in its
+    // row, and all rows below it.
     dv_target_core_position(t, n - 1, &x, &y);
     dv_core_rect rest[2];
     size_t n_rest = 0;

@@ -24,7 +24,8 @@ static const char *const words[N_WORDS] = {
     "matmul", "copy", "fill"};
 _Static_assert(N_WORDS <= 64 * DV_OP_SET_WORDS, "a set has a bit per word");
 
-// Bits of words, one after another in 64-bit numbers.
+// A set of words (names of functions, reducers and kinds of ops): a bit for
+// each.
 typedef struct mask {
     uint64_t bits[DV_OP_SET_WORDS];
 } mask;
@@ -46,7 +47,8 @@ int dv_op_word_count(void)
 
 const char *dv_op_word_name(int word, char buf[DV_OP_WORD_BYTES])
 {
-    // The reducers max and min have the names of functions.
+    // Reducers that share the name of a function (max, min) get a suffix:
+    // max_over.
     int again = 0;
     for (int i = 0; i < N_FNS && word >= N_FNS; i++)
         again |= !strcmp(words[i], words[word]);
@@ -63,8 +65,8 @@ int dv_op_word_find(const char *text, size_t len)
     return -1;
 }
 
-// Adds the words of an expression to a mask. The sum of products of a
-// contraction is one word.
+// Adds the words of an expression (names of its functions and reducers) to a
+// mask. A contraction's sum of products is the single word `matmul`.
 static void add_words_of(mask *m, const dv_expr *e, int contraction)
 {
     if (e->kind == DV_EXPR_REDUCE && contraction) {
@@ -91,7 +93,8 @@ static mask words_of_op(const dv_op *op)
     return m;
 }
 
-// Returns the first word of an op that the set lacks, or -1.
+// Returns the first word of an op (such as `exp` or `matmul`) that the set does
+// not have, or -1.
 static int lacks(const dv_op_set *s, const dv_op *op)
 {
     mask m = words_of_op(op);

@@ -19,23 +19,27 @@ struct dv_op;
 
 enum { DV_OP_WORD_BYTES = 16, DV_OP_SET_WORDS = 2 };
 
-// Bit i of `without` (bit i % 64 of its number i / 64) is set if word number i
-// is not in the set, so that zeros are the set of all ops.
+// A set of ops, by the words (names of functions and reducers) that they use.
+// Bit i of `without` is set if word i is not allowed, so that zeros are the set
+// of all ops. Bit i is bit i % 64 of without[i / 64].
 typedef struct dv_op_set {
     uint64_t without[DV_OP_SET_WORDS];
 } dv_op_set;
 
 int dv_op_set_equal(const dv_op_set *a, const dv_op_set *b);
-// Removes all words from a set; adds one.
+// dv_op_set_clear removes all words from a set; dv_op_set_add adds one.
 void dv_op_set_clear(dv_op_set *s);
 void dv_op_set_add(dv_op_set *s, int word);
 
-// Returns whether an op is in the set.
+// Returns whether an op is in the set, i.e. whether the set has all of its
+// words.
 int dv_op_set_has(const dv_op_set *s, const struct dv_op *op);
-// Returns the first word of an op that the set lacks; "" if it lacks none.
+// Returns the first word of an op (such as `exp`) that the set does not have;
+// "" if it has all of them.
 const char *dv_op_set_lacks(const dv_op_set *s, const struct dv_op *op,
                             char buf[DV_OP_WORD_BYTES]);
-// Returns the number of a word, or -1.
+// Returns the number of a word (the name of a function, a reducer or a kind of
+// op), or -1.
 int dv_op_word_find(const char *text, size_t len);
 int dv_op_word_count(void);
 const char *dv_op_word_name(int word, char buf[DV_OP_WORD_BYTES]);

@@ -202,7 +202,8 @@ static dv_status read_rects(reader *r, const dv_target_field *f)
     return DV_OK;
 }
 
-// Reports a word that no op has, with the word that was probably meant.
+// Reports a word that names no function, reducer or kind of op, and suggests
+// the one that was probably meant.
 static dv_status unknown_word(const reader *r, const dv_target_field *f)
 {
     const dv_token *t = &r->lx->tok;

@@ -156,15 +156,16 @@ static inline int dv_target_runs_here(const dv_target *t)
     return t->here;
 }
 
-// Returns whether the memory near a core is a cache, which the hardware fills:
-// nothing has an address in it, and cores share main memory by cache lines.
+// Returns whether each core's local memory is a cache: nothing has an address
+// in it, and cores share main memory by cache lines.
 static inline int dv_target_has_caches(const dv_target *t)
 {
     return t->here;
 }
 
-// Operands pass along the ring among cores with the same number dv_target_ring;
-// dv_target_has_rings returns whether there are several such numbers.
+// Operands pass along the ring only among cores for which dv_target_ring
+// returns the same number; dv_target_has_rings returns whether there are
+// several such rings.
 static inline int dv_target_has_rings(const dv_target *t)
 {
     return t->ring_cores > 0 && t->ring_cores < t->cores;
@@ -173,7 +174,8 @@ static inline int64_t dv_target_ring(const dv_target *t, int64_t core)
 {
     return dv_target_has_rings(t) ? core / t->ring_cores : 0;
 }
-// Returns whether the plan manages scratchpads near the cores.
+// Returns whether the cores have local memories that the plan manages
+// (scratchpads, not caches).
 static inline int dv_target_has_scratchpads(const dv_target *t)
 {
     return t->scratch_bytes > 0 && !dv_target_has_caches(t);
