@@ -20,8 +20,8 @@ typedef struct dv_backend {
     int (*peak)(dv_code *code, const dv_isa *isa, int dtype);
     int words; // 1: all instructions have four bytes
     // Appends the instruction at byte `at` of a kernel as assembly, and returns
-    // how many bytes it has; 0: these bytes are no instruction. *data is the
-    // offset of the first constant after the code that the instructions listed
+    // its size in bytes; 0: these bytes are no instruction. *data is the lowest
+    // offset of a constant (stored after the code) that the instructions listed
     // so far refer to.
     size_t (*list)(dv_text *out, const unsigned char *code, size_t at,
                    size_t size, size_t *data);

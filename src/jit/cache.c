@@ -33,8 +33,8 @@ _Static_assert(sizeof(key) == KEY_WORDS * 8, "a shape has grown: KEY_WORDS");
 _Static_assert(sizeof(dv_gemm_shape) == 4 * 4 + 6 * 8 + 16, "padding");
 _Static_assert(sizeof(dv_move_shape) == 2 * 8 + 2 * 4 + 8, "padding");
 
-// A key to look up: the words of a shape, and the shape itself if it is that of
-// a vector kernel.
+// A key to look up in the kernel cache: the words of a shape and, for a vector
+// kernel, also the shape itself.
 typedef struct wanted {
     const uint64_t *words;
     int n;
@@ -57,14 +57,15 @@ typedef struct entry {
 
 typedef struct table {
     size_t mask;
-    // The smaller table before this one, kept for concurrent readers.
+    // The smaller table that this one replaced. It is not freed yet, because
+    // other threads may still read it without a lock.
     struct table *older;
     _Atomic(entry *) slots[];
 } table;
 
 struct dv_jit {
-    // Number of users of the cache that the process shares: one per
-    // dv_jit_shared(), plus one while it is the shared one.
+    // Reference count: one for each call of dv_jit_shared() that returned this
+    // cache, plus one while it is the cache that new calls get.
     atomic_int users;
     _Atomic(table *) table;
     pthread_mutex_t lock; // protects all fields below it
@@ -250,7 +251,7 @@ static dv_status check_ld(const char *what, int64_t ld, int64_t least,
 }
 
 // Returns whether kernels multiply this type only with matrix or dot-product
-// instructions, for which the move DV_MOVE_PAIRS must pack the operands.
+// instructions, whose operands a kernel of kind DV_MOVE_PAIRS must pack before.
 static int pairs_only(int dtype)
 {
     return dtype == DV_BF16 || dtype == DV_I8;
@@ -416,7 +417,8 @@ static int32_t n_operands(const wanted *w)
     return n;
 }
 
-// Adds the function that records the calls of the next kernel.
+// Adds to code memory a function that is called in place of the next kernel and
+// records the call. Returns its address, or NULL.
 static const void *add_recorder(dv_jit *jit)
 {
     unsigned char code[DV_RECORDER_BYTES];
@@ -424,7 +426,8 @@ static const void *add_recorder(dv_jit *jit)
     return dv_code_arena_add(&jit->memory, code, n);
 }
 
-// Generates a kernel and publishes its entry. The caller holds the lock.
+// Generates a kernel and adds it to the hash table, where other threads can
+// find it. The caller holds the lock.
 static dv_status add(dv_jit *jit, const wanted *w, uint64_t hash, entry **out,
                      dv_diag *diag)
 {

@@ -89,7 +89,8 @@ typedef struct dv_gemm_shape {
     int32_t batch;   // number of products A_b * B_b that are summed; 0 means 1
     // Leading dimensions in elements; 0 means that rows are contiguous.
     int64_t lda, ldb, ldc;
-    // Elements from one product of the batch to the next.
+    // Distance in elements from A (or B) of one product of the batch to that of
+    // the next.
     int64_t stride_a, stride_b;
     // For a kernel that copies the next kernel's A (DV_AHEAD_COPY): elements
     // from the first row of C of one register tile to the first row of the next
@@ -236,14 +237,15 @@ typedef void (*dv_jit_before)(const void *user, int64_t number, dv_text *out);
 void dv_jit_list(dv_jit *jit, dv_text *out, dv_jit_before before,
                  const void *user);
 
-// What calls of a kernel are recorded with: the kernel's number, and its
-// arguments. A product has four arguments, a move two, a vector kernel one; the
-// others are not set.
+// The function that records a call of a kernel: it gets the arguments of the
+// call and the kernel's number. A product has four arguments, a move two, a
+// vector kernel one; the others are not set.
 typedef void dv_jit_called(const void *a, const void *b, void *c,
                            const void *args, uint64_t kernel);
-// Makes a cache, in which there is no kernel yet, return functions that record
-// their calls in place of its kernels, which may then be of any instruction
-// set. DV_E_SYSTEM: this machine cannot.
+// Makes a still empty kernel cache return, in place of kernels, functions that
+// record their calls by calling `called`. The kernels may then be of any
+// instruction set. Error: DV_E_SYSTEM if there is no such function for this
+// machine.
 dv_status dv_jit_record(dv_jit *jit, dv_jit_called *called, dv_diag *diag);
 
 typedef enum dv_jit_kind { DV_JIT_GEMM, DV_JIT_MOVE, DV_JIT_VEC } dv_jit_kind;

@@ -17,7 +17,8 @@ size_t dv_jit_put_recorder(unsigned char *out, dv_jit_called *called,
     dv_code_bytes(&c, &to, 8);
     dv_code_bytes(&c, "\xff\xe0", 2); // jmp rax
 #elif defined(__aarch64__)
-    // movz and movk, which set 16 bits of x4 and x16, then br x16.
+    // movz and movk set x4 (the kernel's number) and x16 (the recorder), 16
+    // bits each; br x16 jumps to the recorder.
     enum { MOVZ = 0xd2800000, MOVK = 0xf2800000, BR_X16 = 0xd61f0200 };
     for (unsigned i = 0; i < 6; i++) {
         unsigned part = i < 2 ? i : i - 2, reg = i < 2 ? 4 : 16;

@@ -108,8 +108,8 @@ int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
                     dv_step *out);
 
 // A cache of the patterns (registers and load schedules of the steps of k) that
-// were made last. It lies in memory that outlives a kernel (dv_code.keep); new
-// patterns replace the oldest ones.
+// were made last. It is kept in memory that outlives a kernel (dv_code.keep);
+// new patterns replace the oldest ones.
 enum { DV_PATTERNS = 12 };
 typedef struct dv_patterns {
     uint64_t made; // number of patterns that were ever made

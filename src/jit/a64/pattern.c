@@ -37,8 +37,8 @@ static void slots_of_v(const dv_kloop *l, int *slot)
     }
 }
 
-// Returns whether the operand read as scalars (usually A) has rows of k that
-// are read where they are, without packing.
+// Returns whether the operand read as scalars (usually A) is stored as rows of
+// k and is read as it is, without packing.
 static int in_place(const dv_kloop *l)
 {
     return l->p->lane_k && !l->p->panel && !l->p->pack_s;

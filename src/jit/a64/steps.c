@@ -134,7 +134,7 @@ static int has_room(dv_code *code)
     return !code->failed;
 }
 
-// Emits one load, unless its group (the loads that one step of k needs) lies
+// Emits one load, unless its group (the loads that one step of k needs) is
 // before the first or after the last step. here[] holds the numbers of the
 // current groups: of the operand read as vectors, and of the one read as
 // scalars.

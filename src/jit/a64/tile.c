@@ -17,8 +17,9 @@
 // pointers have been advanced by the other iterations.
 #include "jit/a64/kloop.h"
 
-// All three count steps of k: those in one iteration of the loop, the distance
-// of prefetches, and the longest product of a batch that becomes one iteration.
+// All three are numbers of steps of k: of one iteration of the loop, of the
+// prefetch distance, and of the longest product of a batch that becomes one
+// iteration.
 enum { UNROLL = 8, AHEAD = 8, MOST_FLOW = 24 };
 enum { NEAR_BYTES = 24 << 10 };
 

@@ -143,8 +143,9 @@ static int stays(const maker *m, int k);
 #define POINTER(k) (k)
 #include "jit/vec/emit.h"
 
-// Returns whether a pointer is advanced from row to row in its register; others
-// are reloaded from the start addresses on the stack.
+// Returns whether pointer k stays in its register and is advanced there from
+// row to row; other pointers are reloaded from the start addresses on the
+// stack.
 static int stays(const maker *m, int k)
 {
     int64_t inner = operand_of(m, k)->inner;
@@ -183,8 +184,8 @@ static void first_row(maker *m)
             DV_LOAD(k, X_SP, m->starts + 8 * k);
 }
 
-// Returns the machine register of register r of the plan: all but V_NARROW,
-// which is a temporary, and those first that need no saving.
+// Returns the machine register of register r of the plan. Registers that need
+// no saving come first; V_NARROW is left out, because it is a temporary.
 static int reg(int r)
 {
     return dv_gen_reg(r < N_FREE ? r : r + 1);
@@ -224,9 +225,9 @@ enum {
 };
 
 // Prefetches, for each operand with a prefetch distance (`ahead`), the cache
-// lines that start within n elements from element `first` on. In a loop that
-// computes little (`light`) they go to L2, because it would have to wait for
-// prefetches into L1.
+// lines that start within n elements from element `first` on. A loop that
+// computes little (`light`) would wait for prefetches into L1, so there they go
+// to L2.
 static void fetch(maker *m, int light, int64_t first, int64_t n)
 {
     dv_gen *g = &m->gen;
@@ -394,8 +395,8 @@ static void store(maker *m, const dv_vec_mop *o)
 
 // Emits a load or store of two adjacent whole vectors as one instruction, if
 // operation o and the one after it allow that and need no conversion; otherwise
-// returns 0. In reductions over columns vectors are accessed one by one: each
-// row has one cache line then, and pairs were slower.
+// returns 0. In reductions over rows vectors are accessed one by one: each row
+// has one cache line then, and pairs were slower.
 static int two(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
@@ -465,7 +466,8 @@ static void spill(maker *m, const dv_vec_mop *o)
     DV_E(str_q, reg(o->a), X_SP, m->slots + 16 * o->imm, 0);
 }
 
-// Saves or restores the registers of the kernel.
+// Saves (before a call of the C library) or restores the registers that the
+// kernel uses.
 static void all_registers(maker *m, int restore)
 {
     dv_gen *g = &m->gen;
@@ -486,7 +488,9 @@ static void all_registers(maker *m, int restore)
         DV_STORE(X_LINK, X_SP, m->link + 8);
 }
 
-// Emits a subroutine that calls the function whose address is in X_TMP.
+// Emits a subroutine that calls the function whose address is in X_TMP
+// (DV_V_REPAIR), which uses the C library, and preserves the kernel's
+// registers.
 static void put_repair(maker *m)
 {
     dv_gen *g = &m->gen;
@@ -500,7 +504,8 @@ static void put_repair(maker *m)
     DV_E(ret, 0, 0, 0, 0);
 }
 
-// Returns the number of a called function.
+// Returns the index of function fn in the list of functions that the kernel
+// calls, adding it if it is missing.
 static int called(maker *m, int fn)
 {
     int i = 0;

@@ -20,9 +20,9 @@
 // when the plan is made, and the caller of a run provides the memory for packed
 // operands: a run allocates nothing, takes no lock and looks up nothing, and
 // several threads can run one plan at the same time. For several threads, a
-// program divides C into tiles, each with a plan of its own (exec/op/product.c);
-// plans with the same k_block sum every element in the same order, whatever
-// tile it is in.
+// program divides C into tiles, each with a plan of its own
+// (exec/op/product.c); plans with the same k_block sum every element in the
+// same order, whatever tile it is in.
 //
 //   plan.c           block sizes, layout of the workspace
 //   make.c           generates the kernels of a plan
@@ -54,25 +54,27 @@ typedef struct dv_gemm_options {
 } dv_gemm_options;
 enum { DV_GIVEN_A = 1, DV_GIVEN_B = 2 };
 
-// Makes a plan. Borrows `jit`. `shape` must describe one product (no batch) of
-// an unpacked A (panel_a 0).
+// Makes a plan for one matrix product: its blocks, packing and kernels. Borrows
+// `jit`. `shape` must have no batch and an unpacked A (panel_a 0).
 dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
                               const dv_gemm_shape *shape,
                               const dv_gemm_options *options, dv_diag *diag);
 void dv_gemm_plan_destroy(dv_gemm_plan *plan);
 
-// Returns the bytes of the workspace of a run.
+// Returns the size in bytes of the workspace that the caller passes to a run.
 int64_t dv_gemm_plan_workspace(const dv_gemm_plan *plan);
 
-// Returns the mask of the operands that runs find packed, and the bytes of one
-// of them (0: it is not in the mask). dv_gemm_plan_give packs it: from the
-// operand as it is stored to memory that begins at a cache line.
+// Returns the mask of the operands (DV_GIVEN_A, DV_GIVEN_B) that the caller
+// packs before the first run, and the bytes of one of them when packed (0: it
+// is not in the mask). dv_gemm_plan_give packs it: from the operand as it is
+// stored to memory that begins at a cache line.
 int dv_gemm_plan_given(const dv_gemm_plan *plan);
 int64_t dv_gemm_plan_given_bytes(const dv_gemm_plan *plan, int operand);
 dv_status dv_gemm_plan_give(const dv_gemm_plan *plan, int operand,
                             const void *from, void *to, dv_diag *diag);
 
-// A run of a plan, and the next block that it computes.
+// The state of one run of a plan, a cursor over the blocks of the product: its
+// operands and the next block to compute.
 typedef struct dv_gemm_cursor {
     const dv_gemm_plan *plan;
     const unsigned char *a, *b;
@@ -89,13 +91,13 @@ typedef struct dv_block {
 } dv_block;
 // Runs the plan in steps. dv_gemm_next computes until the next block of rows is
 // finished, sets *finished to it and returns 1, or 0 after the last block.
-// `args` is the same as for a kernel; `workspace` begins at a cache line. An
-// operand that is given is the packed one.
+// `args` is the same as for a kernel; `workspace` begins at a cache line. For
+// an operand in the mask dv_gemm_plan_given(), pass its packed copy.
 void dv_gemm_begin(dv_gemm_cursor *g, const dv_gemm_plan *plan, const void *a,
                    const void *b, void *c, void *workspace,
                    const dv_gemm_args *args);
 int dv_gemm_next(dv_gemm_cursor *g, dv_block *finished);
-// Runs all of the plan.
+// Computes the whole product in one call.
 void dv_gemm_run(const dv_gemm_plan *plan, const void *a, const void *b,
                  void *c, void *workspace, const dv_gemm_args *args);
 // Returns whether operands are packed, and sets *m and *k to the rows and the

@@ -22,8 +22,9 @@ int64_t dv_gemm_plan_given_bytes(const dv_gemm_plan *plan, int operand)
                                                  plan->a_block_bytes);
 }
 
-// The kernel of one vector of columns whose products are thrown away: it packs
-// block number `row` of the rows of A in chunk number i of k.
+// Generates the kernel that packs block number `row` of the rows of A in chunk
+// number i of k before the runs. It multiplies A by one vector of columns, but
+// only its packing is used; the products are discarded.
 static dv_status make_pack_a(dv_gemm_plan *plan, int32_t i, int32_t row,
                              dv_jit *jit, dv_diag *diag)
 {

@@ -31,9 +31,9 @@ static void cut_cols(dv_gemm_plan *p)
     push(p, left ? n - low * size - high * (size + lanes) : 0, 1);
 }
 
-// Generates the move that packs a panel of bf16 or i8 for matrix instructions:
-// `lines` lines of k elements, which are rows of the source or, if
-// `transposed`, its columns.
+// Generates the move (a copying kernel) that packs a panel of bf16 or i8 for
+// matrix instructions: `lines` lines of k elements, which are rows of the
+// source or, if `transposed`, its columns.
 static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
                             int transposed, int overlap, dv_move_fn *out)
 {
@@ -45,7 +45,8 @@ static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
     return dv_jit_move(w->jit, &v, out, w->diag);
 }
 
-// Generates the move that packs a panel of `cols` columns of B before use.
+// Generates the move (a copying kernel) that packs a panel of `cols` columns of
+// B before it is multiplied.
 static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_move_fn *out)
 {
     const dv_gemm_shape *s = &w->plan->s;
@@ -59,8 +60,8 @@ static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_move_fn *out)
     return dv_jit_move(w->jit, &v, out, w->diag);
 }
 
-// For a C of a narrow type: generates the move that rounds block number `row`
-// of the rows of C from the buffer of accumulators into C.
+// For a C of a narrow type: generates the move (a copying kernel) that rounds
+// block number `row` of the rows of C from the buffer of accumulators into C.
 static dv_status make_c(maker *w, int32_t row)
 {
     dv_gemm_plan *plan = w->plan;
@@ -107,7 +108,8 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
                        w->diag);
 }
 
-// Generates the moves that pack the panels of block number `row` of A.
+// Generates the moves (copying kernels) that pack the panels of block number
+// `row` of the rows of A before they are multiplied.
 static dv_status make_rows(maker *w, int kind, int32_t k, int32_t row)
 {
     dv_gemm_plan *plan = w->plan;

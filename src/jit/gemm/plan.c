@@ -35,9 +35,9 @@ static void lay_out(dv_gemm_plan *plan)
                     LINE_BYTES);
 }
 
-// Decides whether to pack. Packing pays when B does not fit in L1 and m has
-// enough rows to reuse the packed panels, or runs find these packed, because
-// they are read one after the other. Narrow types are always packed.
+// Decides whether to pack. Packed panels are read sequentially, which pays when
+// B does not fit in L1 and either m has enough rows to reuse the panels or B is
+// packed before the first run. Narrow types are always packed.
 static int32_t packs(const dv_gemm_plan *plan, const dv_gemm_options *o)
 {
     int64_t l1 = o->l1_bytes ? o->l1_bytes : plan->isa->l1_bytes;
@@ -46,8 +46,8 @@ static int32_t packs(const dv_gemm_plan *plan, const dv_gemm_options *o)
         return 1;
     if (o->pack)
         return o->pack > 0;
-    // Fewer than 4 rows take a long k only from packed panels
-    // (dv_nest_is_gemm).
+    // With fewer than 4 rows and a long k, a nest is run as one product only if
+    // B is packed before (dv_nest_is_gemm), so use that packed B.
     if (s->m < 4 && o->given & DV_GIVEN_B)
         return 1;
     return (s->m >= 16 || o->given & DV_GIVEN_B) && s->n >= 8 &&
@@ -172,9 +172,9 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     s->ldc = s->ldc ? s->ldc : s->n;
     DV_TRY(choose_types(plan, diag));
     DV_TRY(check_rows(s, diag));
-    // Every element is one chain of additions, so that blocks of C give the
-    // same bits as the whole. Only up to 64 elements may be sums in several
-    // chains.
+    // For more than 64 elements of C, make each one a single chain of
+    // additions, so that blocks of C give the same bits as the whole. Fewer
+    // elements may be summed in several chains.
     s->one_sum |= s->m * (int64_t)s->n > 64;
     choose(plan, o);
     lay_out(plan);

@@ -58,17 +58,19 @@ struct dv_gemm_plan {
     // and of the block of rows, by the run of equally wide panels of B, and by
     // dv_gemm_packing.
     dv_gemm_fn kernels[DV_N_KINDS][DV_N_KINDS][3][DV_N_PACKINGS];
-    // Moves that pack B before use, indexed by the position (DV_FIRST and so
-    // on) of the chunk of k and by the run of equally wide panels.
+    // Moves (copying kernels) that pack B before use, indexed by the position
+    // (DV_FIRST and so on) of the chunk of k and by the run of equally wide
+    // panels.
     dv_move_fn pack_b[DV_N_KINDS][3];
-    // Moves that pack A before use, indexed by the positions (DV_FIRST and so
-    // on) of the chunk of k and of the block of rows, and by the run of equally
-    // high panels of A.
+    // Moves (copying kernels) that pack A before use, indexed by the positions
+    // (DV_FIRST and so on) of the chunk of k and of the block of rows, and by
+    // the run of equally high panels of A.
     dv_move_fn pack_a[DV_N_KINDS][DV_N_KINDS][2];
-    // Kernels that pack A before the first run, indexed in the same way.
+    // Kernels that pack A before the first run, indexed by the positions of the
+    // chunk of k and of the block of rows.
     dv_gemm_fn give_a[DV_N_KINDS][DV_N_KINDS];
-    // Moves of accumulators into a narrow C, indexed by the position (DV_FIRST
-    // and so on) of the block of rows.
+    // Moves (copying kernels) that round accumulators into a narrow C, indexed
+    // by the position (DV_FIRST and so on) of the block of rows.
     dv_move_fn narrow_c[DV_N_KINDS];
     // Kernel of the whole product if nothing is packed.
     dv_gemm_fn direct;

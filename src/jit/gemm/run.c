@@ -37,8 +37,8 @@ void dv_gemm_pack_rows(const dv_gemm_plan *plan, const dv_gemm_block *at,
         }
 }
 
-// Returns the packed block of A at which the cursor is: its place in the
-// workspace, or the block that was packed before the run.
+// Returns the address of the packed block of A at the cursor: in the workspace,
+// or in the copy of A that was packed before the run.
 static unsigned char *packed_a(const dv_gemm_cursor *g)
 {
     const dv_gemm_plan *plan = g->plan;
@@ -49,7 +49,7 @@ static unsigned char *packed_a(const dv_gemm_cursor *g)
            (g->k0 / plan->kc * blocks + g->m0 / plan->mc) * plan->a_block_bytes;
 }
 
-// Returns the block at which the cursor is. Sums of a narrow C (f16 or bf16)
+// Begins and returns the block at the cursor. Sums of a narrow C (f16 or bf16)
 // are accumulated in the workspace and rounded after the last chunk of k; the
 // workspace has room for one block of rows if k is a single chunk, else for all
 // of C.
@@ -149,7 +149,8 @@ static call call_for(const dv_gemm_cursor *g, const block *at, const panel *p)
     return x;
 }
 
-// Advances to the next block.
+// Ends a block: after the last chunk of k rounds it to a narrow C. Advances the
+// cursor to the next block of rows or, at the end, to the next chunk of k.
 static void end_block(dv_gemm_cursor *g, const block *at)
 {
     const dv_gemm_plan *plan = g->plan;

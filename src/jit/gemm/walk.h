@@ -69,8 +69,9 @@ typedef struct walk {
     int next;
     // 1: prefetches for the next kernel are spread over the steps of k.
     int spread;
-    // 1: a last column of tiles may overlap the one before it, where
-    // elements are computed twice, unless tiles prefetch for the next kernel.
+    // 1: the last column of tiles may overlap the one before it; elements in
+    // the overlap are computed twice. Not if tiles prefetch for the next
+    // kernel.
     int twice;
 } walk;
 
@@ -175,9 +176,9 @@ static void tiles(const walk *w, const dv_prod *p, const dv_prod_tile *t,
     }
 }
 
-// Emits the tiles below the first one of a column, which packs V, the operand
-// read as vectors (usually B). The first *left of them also prefetch the block
-// of V that the next kernel packs; *left is reduced by their number.
+// Emits all tiles of a column but the first, which packs V, the operand read as
+// vectors (usually B). The first *left of them also prefetch the block of V
+// that the next kernel packs; *left is reduced by their number.
 static void asking(const walk *w, dv_prod p, const dv_prod_tile *t, int count,
                    int more, int *left)
 {
@@ -282,8 +283,8 @@ static void emit_tile_columns(const walk *w)
     }
 }
 
-// If tiles are transposed blocks of C, A is read as vectors and B as scalars:
-// emits an exchange of the pointers to A and B.
+// Exchanges the pointers to A and B if tiles are transposed blocks of C,
+// because A is then read as vectors and B as scalars.
 static void swap(const walk *w)
 {
     DV_GEN *g = w->g;

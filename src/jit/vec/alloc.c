@@ -172,8 +172,8 @@ static void give(dv_vec_alloc *a, int reg, int32_t copy, int32_t next)
     a->reg[copy] = reg;
 }
 
-// Loads a value that is in no register: a constant from the pool, another value
-// from its stack slot.
+// Loads a value that is in no register: a constant from the pool of constants
+// after the code, any other value from its stack slot.
 static void fetch(dv_vec_alloc *a, int reg, int32_t copy)
 {
     int32_t v = copy / DV_VEC_MAX_UNROLL;
@@ -298,7 +298,7 @@ static void watch(dv_vec_alloc *a, int x)
 
 // Emits the check that leaves the fast body, whose functions take small
 // arguments only, unless the sum of squares of these arguments is small enough.
-// A sum that is nan is not.
+// A sum that is nan leaves it, too.
 static void check(dv_vec_alloc *a)
 {
     int most = dv_vec_alloc_temp(a);
@@ -317,8 +317,8 @@ static uint8_t named(int reg)
     return (uint8_t)(reg < 0 ? 0 : reg);
 }
 
-// Appends one operation. Fields are written one by one in place: copying a
-// whole struct would stall on store forwarding.
+// Appends one operation to the plan. Fields are written one by one in place:
+// copying a whole struct would stall on store forwarding.
 static inline void put(dv_vec_alloc *a, const dv_vec_value *v, int dst,
                        const int *x, int copy, const dv_vec_run *run)
 {

@@ -57,8 +57,8 @@ typedef struct dv_vec_alloc {
     // Index of the first value of each statement, and after them the end of the
     // last statement's values.
     const int32_t *from;
-    // Number of copies of the loop body that run side by side, if there are
-    // several statements.
+    // Number of copies of the loop body whose operations alternate, if there
+    // are several statements.
     int together;
     // Number of operations by which each group of `together` copies lags behind
     // the group before it.
@@ -112,8 +112,8 @@ int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run);
 int dv_vec_order_pressure(dv_vec_alloc *a, const dv_vec_run *run);
 // Does an operation store a result or add to an accumulator?
 int dv_vec_is_effect(const dv_vec_value *v);
-// dv_vec_alloc_home takes a register for the whole kernel, dv_vec_alloc_temp
-// for the moment; dv_vec_alloc_release frees the latter.
+// dv_vec_alloc_home reserves a register for the whole kernel, dv_vec_alloc_temp
+// takes a temporary one, which dv_vec_alloc_release frees.
 int dv_vec_alloc_home(dv_vec_alloc *a);
 int dv_vec_alloc_temp(dv_vec_alloc *a);
 void dv_vec_alloc_release(dv_vec_alloc *a, int reg);

@@ -3,8 +3,8 @@
 #include "jit/vec/math.h"
 #include <math.h>
 
-// Terms of the series of (atan t - t) / t^3 in t^2, for t up to 7/16; f32 needs
-// the first of them.
+// Coefficients of the series of (atan t - t) / t^3 in t^2, for t up to 7/16;
+// f32 needs only the first ATAN_F32 of them.
 enum { ATAN_F32 = 10, ASIN_F32 = 11 };
 static const dv_vec_poly atan_terms = {
     22, {-0x1.5555555555555p-2, 0x1.999999999999ap-3,  -0x1.2492492492492p-3,
@@ -16,7 +16,7 @@ static const dv_vec_poly atan_terms = {
          -0x1.a41a41a41a41ap-6, 0x1.8f9c18f9c18fap-6,  -0x1.7d05f417d05f4p-6,
          0x1.6c16c16c16c17p-6}};
 
-// Terms of the series of (asin t - t) / t^3 in t^2, for t up to 1/2.
+// Coefficients of the series of (asin t - t) / t^3 in t^2, for t up to 1/2.
 static const dv_vec_poly asin_terms = {
     26, {0x1.5555555555555p-3, 0x1.3333333333333p-4, 0x1.6db6db6db6db7p-5,
          0x1.f1c71c71c71c7p-6, 0x1.6e8ba2e8ba2e9p-6, 0x1.1c4ec4ec4ec4fp-6,
@@ -39,7 +39,8 @@ static const pair atan_half = {0x1.dac670561bb4fp-2, 0x1.a2b7f222f65e2p-56};
 static const pair atan_three_halves = {0x1.f730bd281f69bp-1,
                                        0x1.007887af0cbbdp-56};
 
-// Returns the error of K(p.high) in the compute type.
+// Returns the rounding error of p as a constant of the compute type: the exact
+// value minus K(p.high).
 static double rest_of(const dv_vec_build *b, pair p)
 {
     return b->is64 ? p.low : p.high - (double)(float)p.high;
@@ -56,7 +57,8 @@ static int32_t rest_of_series(dv_vec_build *b, const dv_vec_poly *p, int n_f32,
 }
 
 // Computes atan a for a >= 0 as atan c + atan((a - c) / (1 + c a)), where c is
-// 0, 1/2, 1, 3/2 or infinity, whichever is near.
+// 0, 1/2, 1, 3/2 or infinity, chosen by the range of a (below 7/16, 11/16,
+// 19/16, 39/16, or above).
 static int32_t arc_tangent(dv_vec_build *b, int32_t a)
 {
     static const struct {
@@ -84,9 +86,8 @@ int32_t dv_vec_atan(dv_vec_build *b, const int32_t *x)
     return dv_vec_with_sign_of(b, x[0], arc_tangent(b, P(FABS, x[0])));
 }
 
-// Computes the angle of the point (x, y) from the smaller coordinate over the
-// larger one. The quotient of two zeros is taken for 0, of two infinities
-// for 1.
+// Computes the angle of the point (x, y) from the arc tangent of the smaller
+// coordinate divided by the larger one. 0 / 0 counts as 0, inf / inf as 1.
 int32_t dv_vec_atan2(dv_vec_build *b, const int32_t *args)
 {
     int32_t y = args[0], x = args[1], zero = K(0), one = K(1);
@@ -106,8 +107,9 @@ int32_t dv_vec_atan2(dv_vec_build *b, const int32_t *args)
     return dv_vec_with_sign_of(b, y, angle);
 }
 
-// Returns the root of (1 - a) / 2, whose arc sine is half the arc cosine of a,
-// where a > 1/2, else a; *far is the mask of the former.
+// Returns sqrt((1 - a) / 2) where a > 1/2, else a; *far is the mask of a > 1/2.
+// The arc sine of that root is half the arc cosine of a, so that the series of
+// asin is needed up to 1/2 only.
 static int32_t sine_of_half(dv_vec_build *b, int32_t a, int32_t *far)
 {
     int32_t half = K(0.5), root = P(FSQRT, P(FNMA, a, half, half));
@@ -115,7 +117,7 @@ static int32_t sine_of_half(dv_vec_build *b, int32_t a, int32_t *far)
     return P(SEL, *far, root, a);
 }
 
-// Returns asin t without its first term t.
+// Returns asin t - t, from the series.
 static int32_t rest_of_asin(dv_vec_build *b, int32_t t)
 {
     return rest_of_series(b, &asin_terms, ASIN_F32, t);
@@ -125,7 +127,8 @@ int32_t dv_vec_asin(dv_vec_build *b, const int32_t *args)
 {
     int32_t x = args[0], a = P(FABS, x), far;
     int32_t t = sine_of_half(b, a, &far), rest = rest_of_asin(b, t);
-    // pi / 2 - 2 asin t; the small terms are added first.
+    // Where a > 1/2, asin a = pi / 2 - 2 asin t. The small terms are added
+    // first.
     int32_t low = P(FNMA, rest, K(2), K(rest_of(b, half_pi)));
     int32_t high = P(FNMA, t, K(2), K(half_pi.high));
     int32_t error = P(FNMA, t, K(2), P(FSUB, K(half_pi.high), high));
@@ -141,7 +144,8 @@ int32_t dv_vec_acos(dv_vec_build *b, const int32_t *args)
     int32_t other =
         P(FADD, P(FSUB, K(2 * half_pi.high), sum), K(2 * rest_of(b, half_pi)));
     sum = P(SEL, P(FLT, x, zero), other, sum);
-    // pi / 2 - asin x
+    // Where |x| <= 1/2, acos x = pi / 2 - asin x. The small terms are added
+    // first.
     int32_t signed_t = dv_vec_with_sign_of(b, x, t);
     int32_t signed_rest = dv_vec_with_sign_of(b, x, rest);
     int32_t high = P(FSUB, K(half_pi.high), signed_t);

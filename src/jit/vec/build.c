@@ -132,7 +132,7 @@ static int32_t constant(dv_vec_build *b, double value)
                                        : dv_vec_float(b, value);
 }
 
-// Makes the constant whose lanes hold their numbers.
+// Makes the constant vector 0, 1, 2, ...: every lane holds its own number.
 static int32_t lane_numbers(dv_vec_build *b)
 {
     for (int32_t i = 0; i < b->n; i++)
@@ -144,9 +144,10 @@ static int32_t lane_numbers(dv_vec_build *b)
                                  .imm = 1});
 }
 
-// Converts integer lanes to floats by adding them to the bits of a float whose
-// last bit counts ones. In f32 that takes integers of up to 22 bits; larger
-// ones are cut in two, and no sum of the parts is rounded.
+// Converts integer lanes to floats: adds them to the bits of a large float
+// whose last mantissa bit counts ones, and subtracts that float again. In f32
+// that takes integers of up to 22 bits; larger ones are cut in two, and no sum
+// of the parts is rounded.
 static int32_t to_float(dv_vec_build *b, int32_t x, double most)
 {
     double push = b->is64 ? 0x1.8p52 : 0x1.8p23, bias = 0x1p24;
@@ -176,7 +177,8 @@ static int32_t load_elements(dv_vec_build *b, int32_t operand)
     return b->load_of[operand] = add(b, v);
 }
 
-// Loads an operand. The address of an index is the value of the first lane.
+// Loads an operand. If it is an index, its address is the value of lane 0, and
+// every lane adds its own number to that.
 static int32_t load(dv_vec_build *b, int32_t operand)
 {
     const dv_vec_operand *o = &b->shape->operands[operand];
@@ -293,8 +295,8 @@ static int32_t one_node(dv_vec_build *b, int32_t node)
     return apply(b, node);
 }
 
-// Translates a node and all nodes that it needs. Chains may be long, so an
-// explicit stack replaces recursion.
+// Translates a node of the expression, and all nodes that it needs, into
+// values. Chains may be long, so an explicit stack replaces recursion.
 static int32_t value_of(dv_vec_build *b, int32_t root, int32_t *stack)
 {
     int32_t n = 0;

@@ -22,8 +22,8 @@
 // block of columns. The running pointers, to the current elements, are in
 // registers; if there are too many, the others are on the stack, too.
 
-// Assigns pointers to the operands, with stack slots from offset `starts` on.
-// Returns the offset after them.
+// Assigns pointers to the operands, and stack slots from offset `starts` on to
+// the pointers. Returns the offset after the slots.
 static int64_t place_pointers(maker *m, int64_t starts)
 {
     dv_vec_assign_pointers(m->p, reaches, m->at);
@@ -61,8 +61,9 @@ static int pointer_to(maker *m, int operand)
     return take(m, m->at->of[operand]);
 }
 
-// Stores the start addresses of all pointers. Register `args` points to the
-// arguments of the kernel, `at` to its array of operand pointers.
+// Emits code that stores the start addresses of all pointers on the stack.
+// Register `args` points to the arguments of the kernel, `at` to its array of
+// operand pointers.
 static void init_starts(maker *m, int args, int at, int temp)
 {
     DV_GEN *g = &m->gen;
@@ -93,8 +94,8 @@ static void step_running(maker *m, int outer, int64_t by)
     }
 }
 
-// Advances the start addresses, which are on the stack, by `by` columns: there
-// the next block of columns begins.
+// Advances the start addresses, which are on the stack, by `by` columns, to the
+// next block of columns.
 static void step_starts(maker *m, int64_t by)
 {
     DV_GEN *g = &m->gen;

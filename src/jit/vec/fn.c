@@ -39,8 +39,9 @@ static int32_t divide(dv_vec_build *b, const int32_t *args)
 }
 
 // Emits x / y as x * (1 / y). x and y are first multiplied by a power of two if
-// 1 / y would overflow or be denormal. The choice between dividing and
-// multiplying must not depend on the loops, so y need not be loop-invariant.
+// 1 / y would overflow or be denormal. This is done even if y is not
+// loop-invariant, so that the result does not depend on which loops were
+// chosen.
 int32_t dv_vec_share(dv_vec_build *b, int32_t x, int32_t y)
 {
     double far = b->is64 ? 0x1p512 : 0x1p64;
@@ -60,8 +61,8 @@ static int32_t negate_whole(dv_vec_build *b, const int32_t *x)
     return dv_vec_put(b, DV_V_ISUB, dv_vec_bits(b, 0), x[0], 0);
 }
 
-// Returns whether a value is a constant, neither nan nor -0, with which bounds
-// are one instruction where minima and maxima of two values take several.
+// Returns whether a value is a constant that is neither nan nor -0. The minimum
+// or maximum with such a constant takes fewer instructions.
 static int is_bound(const dv_vec_build *b, int32_t v)
 {
     uint64_t bits = b->vals[v].bits, sign = UINT64_C(1) << (b->is64 ? 63 : 31);
@@ -163,7 +164,7 @@ static int32_t shift_right(dv_vec_build *b, const int32_t *x)
 
 // How a function is computed on floats and on integers: by one operation, if
 // `op` is not 0 (DV_V_CONST), or by `code`. `is_long`: the code on floats is so
-// long that a loop has other things to do than to wait for its result.
+// long that its instructions alone hide their latencies.
 typedef struct rule {
     uint8_t op, whole_op, is_long;
     dv_vec_rule *code, *whole_code;

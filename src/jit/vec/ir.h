@@ -151,15 +151,15 @@ typedef struct dv_vec_value {
 
 typedef struct dv_vec_build {
     const dv_vec_shape *shape; // the statement that is being translated
-    // Number of the current statement, and of the first of its operands among
-    // those of all statements.
+    // Number of the current statement, and number of its first operand among
+    // the operands of all statements.
     int32_t number, first;
     int32_t from[DV_VEC_MAX_STATEMENTS + 1]; // first value of each statement
     dv_arena *arena;
     dv_vec_value *vals;
     int32_t n, cap;
-    // By node: the index of its value, and for a comparison that of its mask;
-    // -1: not made yet.
+    // By node of the expression: the index of its value, and for a comparison
+    // that of its mask; -1: not made yet.
     int32_t *value_of, *mask_of;
     int32_t *load_of; // by operand: the LOAD value; -1: not made yet
     int is64;         // 1: lanes have 8 bytes
@@ -181,12 +181,13 @@ void dv_vec_build_all(dv_vec_build *b);
 int32_t dv_vec_put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z);
 int32_t dv_vec_shift(dv_vec_build *b, dv_vop op, int32_t x, int bits);
 int32_t dv_vec_round(dv_vec_build *b, int32_t x, dv_vec_rounding how);
-// Makes an integer whose last 8 or 16 bits (`bits`) are those of x, the result
-// of the statement, truncated to a 64-bit integer, which saturates; nan gives
-// 0.
+// Converts x, the result of the statement, to an integer whose low `bits` bits
+// (8 or 16) are those of x truncated to a 64-bit integer. The truncation
+// saturates; nan gives 0.
 int32_t dv_vec_to_narrow(dv_vec_build *b, int32_t x, int bits);
-// Makes the value that is `result` where that is a number, else fn(x, y) of the
-// C library. Code for common arguments gives nan for all others.
+// Makes the value `result`, with fn(x, y) of the C library in all lanes that
+// are nan: generated code handles common arguments and gives nan for all
+// others.
 int32_t dv_vec_repair(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y,
                       int32_t result);
 int32_t dv_vec_bits(dv_vec_build *b, uint64_t bits);
@@ -199,7 +200,8 @@ uint64_t dv_vec_lane(const dv_vec_build *b, double value);
 int dv_vec_guard(dv_vec_build *b, int32_t x, double most);
 // Emits x times the reciprocal of y (DV_VEC_SHARE).
 int32_t dv_vec_share(dv_vec_build *b, int32_t x, int32_t y);
-// Emits a function of the values x that is no comparison and not select.
+// Emits fn of the values x, on integers if `whole`. fn must not be a comparison
+// or select, which are translated elsewhere.
 int32_t dv_vec_apply(dv_vec_build *b, dv_fn fn, const int32_t *x, int whole);
 
 // One operation of a plan. dst, a, b and c are numbers of vector registers: the
@@ -267,8 +269,8 @@ typedef struct dv_vec_plan {
 
 enum { DV_VEC_MAX_NEST = 4 }; // most loops inside each other
 
-// The pointers of a kernel. An operand that lies close to another one shares
-// its pointer.
+// The pointers of a kernel to its operands. An operand whose elements are near
+// those of another one shares its pointer.
 typedef struct dv_vec_pointers {
     int32_t n;
     uint16_t operand[DV_VEC_MAX_OPERANDS + 1]; // for each pointer its operand
@@ -296,13 +298,14 @@ void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
 void dv_vec_plan_rebind(dv_vec_plan *p, const dv_vec_shape *shape,
                         dv_arena *arena);
 
-// The function of the C library that a kernel calls for DV_V_REPAIR: `lanes`
-// holds three vectors of n lanes each, a, b and the result, of which it
-// computes the lanes that are nan.
+// The type of the functions that kernels call for DV_V_REPAIR: `lanes` holds
+// three vectors of n lanes each, arguments a and b and the result. The function
+// computes, by the C library, the lanes of the result that are nan.
 typedef void dv_vec_repair_fn(void *lanes, int64_t n);
-// Returns the address of that function.
+// Returns the address of the dv_vec_repair_fn for function fn, on f64 if is64,
+// else on f32.
 uint64_t dv_vec_repair_address(dv_fn fn, int is64);
-// Returns whether a plan calls any.
+// Returns whether a plan has calls of C library functions (DV_V_REPAIR).
 int dv_vec_repairs(const dv_vec_plan *p);
 
 // A cache of the most recent plans of one back end. It owns their memory.
@@ -334,8 +337,8 @@ int dv_vec_fusable_on(const dv_vec_isa *isa, const dv_vec_shape *shape);
 int dv_vec_accumulators_on(const dv_vec_isa *isa, const dv_vec_shape *shape);
 dv_status dv_vec_check(const struct dv_isa *isa, const dv_vec_shape *s,
                        dv_diag *diag);
-// Returns whether a node of a kernel that computes in floats is in integer
-// lanes.
+// Returns whether the lanes of a node are integers, in a kernel that otherwise
+// computes in floats.
 int dv_vec_is_whole(const dv_vec_shape *s, int node);
 int dv_vec_key_words(const dv_vec_shape *s);
 void dv_vec_key(const dv_vec_shape *s, uint64_t *out);

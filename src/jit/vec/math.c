@@ -222,7 +222,7 @@ static int32_t exp_split(dv_vec_build *b, int32_t r, int32_t n)
     return P(FMUL, p, dv_vec_power(b, P(ISUB, n, half)));
 }
 
-// Returns e^y = 2^n e^r for all y.
+// Returns e^y = 2^n e^r for all y, with 2^n split into two factors.
 static int32_t exp_halves(dv_vec_build *b, int32_t y)
 {
     const dv_vec_real *k = dv_vec_type_of(b);
@@ -259,10 +259,10 @@ int32_t dv_vec_exp_part(dv_vec_build *b, int32_t r, int32_t n)
     return exp_of_remainder(b, &dv_vec_type_of(b)->exp, r, dv_vec_power(b, n));
 }
 
-// exp computes 2^n as the product of two powers with exponents of about n / 2.
-// Returns an n for which the biased exponents of both are 0: they are 0, and so
-// is the product, without an underflow, for which CPUs may take a hundred
-// cycles. Masked elements often have such arguments.
+// Returns the least n for which exp computes 2^n. exp multiplies two powers of
+// two with exponents of about n / 2; for this n the biased exponents of both
+// are 0, so that both and their product are 0 without an underflow, for which
+// CPUs may take a hundred cycles. Masked elements often have such arguments.
 static double least_power(const dv_vec_real *k)
 {
     return -2.0 * k->bias;
@@ -312,7 +312,7 @@ static exp_parts exp_in_parts(dv_vec_build *b, int32_t y, int by)
 }
 
 // Computes e^x - 1 = s t + (s - 1). The error of t matters, because s - 1 may
-// cancel half of s t. Of tiny x the result is x.
+// cancel half of s t. For tiny x the result is x.
 int32_t dv_vec_expm1(dv_vec_build *b, const int32_t *args)
 {
     const dv_vec_real *k = dv_vec_type_of(b);
@@ -552,19 +552,20 @@ int32_t dv_vec_log(dv_vec_build *b, const int32_t *x)
 
 // Returns log(1 + x + rest), where `rest` is small compared with x, as the log
 // of the rounded sum y = 1 + x = 2^e m, whose rounding error and `rest` are
-// added to m - 1; rest < 0: none. Without the error the result would be inexact
-// near 0, where m - 1 + error is x itself.
+// added to m - 1. If `rest` is negative, there is no such value. Without the
+// error the result would be inexact near 0, where m - 1 + error is x itself.
 static int32_t log_of_sum(dv_vec_build *b, int32_t x, int32_t rest)
 {
     int32_t one = K(1), e;
     int32_t y = P(FADD, one, x), m = dv_vec_split(b, y, &e);
-    // The error of a sum is exact if the larger operand comes first.
+    // The rounding error is exact if the larger operand is subtracted from y
+    // first.
     int32_t big = P(SEL, P(FLT, one, x), x, one);
     int32_t small = P(SEL, P(FLT, one, x), one, x);
     int32_t error = P(FSUB, small, P(FSUB, y, big));
     if (rest >= 0)
         error = P(FADD, error, rest);
-    // m / y is a power of two.
+    // m / y is a power of two, which scales the error from y to m.
     int32_t f = P(FMA, error, P(FDIV, m, y), P(FSUB, m, one));
     return log_specials(b, y, log_sum(b, e, f));
 }
@@ -574,7 +575,7 @@ int32_t dv_vec_log1p(dv_vec_build *b, const int32_t *x)
     return dv_vec_with_sign_of(b, x[0], log_of_sum(b, x[0], -1));
 }
 
-// Returns log 2x for large x, where asinh and acosh have no other value.
+// Returns log 2x for large x, which is what asinh x and acosh x then round to.
 static int32_t log_of_double(dv_vec_build *b, int32_t x)
 {
     int32_t e, m = dv_vec_split(b, x, &e);
@@ -596,9 +597,9 @@ int32_t dv_vec_asinh(dv_vec_build *b, const int32_t *x)
     return dv_vec_with_sign_of(b, x[0], sum);
 }
 
-// Computes acosh x = log(1 + t + sqrt(t^2 + 2 t)) with t = x - 1. What rounding
-// takes from the root, and from its sum with t, is added to the argument of the
-// logarithm, because it matters near x = 1.
+// Computes acosh x = log(1 + t + sqrt(t^2 + 2 t)) with t = x - 1. The rounding
+// errors of the root and of its sum with t are added to the argument of the
+// logarithm, because they matter near x = 1.
 int32_t dv_vec_acosh(dv_vec_build *b, const int32_t *x)
 {
     int32_t one = K(1), limit = K(b->is64 ? 0x1p30 : 0x1p15);
@@ -614,8 +615,8 @@ int32_t dv_vec_acosh(dv_vec_build *b, const int32_t *x)
     return P(SEL, P(FLT, x[0], one), K(NAN), sum);
 }
 
-// Computes atanh x = log(1 + w) / 2, where w = 2 a / (1 - a) with a = |x|, and
-// the errors of 1 - a and of the quotient.
+// Computes atanh x = log(1 + w) / 2, where w = 2 a / (1 - a) with a = |x|. The
+// rounding errors of 1 - a and of the quotient are added to w.
 int32_t dv_vec_atanh(dv_vec_build *b, const int32_t *x)
 {
     int32_t a = P(FABS, x[0]), one = K(1), d = P(FSUB, one, a);
@@ -624,18 +625,20 @@ int32_t dv_vec_atanh(dv_vec_build *b, const int32_t *x)
     int32_t rest = P(FNMA, w, missing, P(FNMA, w, d, top));
     rest = P(FDIV, rest, d);
     int32_t sum = P(FMUL, log_of_sum(b, w, rest), K(0.5));
-    // Of tiny x the result is x; of 1 it is inf, of what is larger nan.
+    // Where |x| is tiny, the result is x; where it is 1, inf with the sign of
+    // x; where it is larger, nan.
     sum = P(SEL, P(FLT, a, K(b->is64 ? 0x1p-30 : 0x1p-13)), a, sum);
     sum = P(SEL, P(FEQ, a, one), K(INFINITY), sum);
     sum = P(SEL, P(FLT, one, a), K(NAN), sum);
     return dv_vec_with_sign_of(b, x[0], sum);
 }
 
-// Computes e + log(1 + f) / ln 2 with log(1 + f), its product with 1 / ln 2 and
-// the sum as pairs of a rounded value and its error.
+// Computes log2 x = e + log(1 + f) / ln 2, where x = 2^e (1 + f). log(1 + f),
+// its product with 1 / ln 2 and the sum are pairs of a rounded value and its
+// error.
 int32_t dv_vec_log2(dv_vec_build *b, const int32_t *x)
 {
-    // 1 / ln 2, and what is missing of it in f32 and in f64.
+    // 1 / ln 2 rounded to f64 or f32 (by), and its rounding error (rest).
     double by = b->is64 ? 0x1.71547652b82fep0 : 0x1.715476p0;
     double rest = b->is64 ? 0x1.777d0ffda0d24p-56 : 0x1.4ae0bf85ddf44p-26;
     int32_t e, m = dv_vec_split(b, x[0], &e);

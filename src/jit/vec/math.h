@@ -4,7 +4,7 @@
 #define DV_JIT_VEC_MATH_H
 #include "jit/vec/ir.h"
 
-// Emits a function of the values x.
+// Emits a function of the values x, and returns the value that is its result.
 typedef int32_t dv_vec_rule(dv_vec_build *b, const int32_t *x);
 dv_vec_rule dv_vec_exp, dv_vec_exp2, dv_vec_expm1;
 dv_vec_rule dv_vec_log, dv_vec_log2, dv_vec_log1p;
@@ -44,9 +44,9 @@ typedef struct dv_vec_real {
     dv_vec_poly tail;
 } dv_vec_real;
 
-// The numbers of the compute type.
+// Returns the constants and polynomials for the compute type (f32 or f64).
 const dv_vec_real *dv_vec_type_of(const dv_vec_build *b);
-// Evaluates a polynomial in x.
+// Emits code that evaluates the polynomial p at x.
 int32_t dv_vec_series(dv_vec_build *b, const dv_vec_poly *p, int32_t x);
 int32_t dv_vec_sign_bit(dv_vec_build *b);
 int32_t dv_vec_with_sign_of(dv_vec_build *b, int32_t x, int32_t size);

@@ -6,7 +6,8 @@
 #include "jit/vec/ir.h"
 #include <math.h>
 
-// What is known of a node's values, apart from nan.
+// Bounds of a node's values that are known when code is generated, whatever the
+// inputs; nan is not considered.
 typedef struct limits {
     double lo, hi;
     int whole; // 1: they have no fraction
@@ -49,7 +50,8 @@ static limits limits_of_fn(dv_fn fn, limits x, limits y)
     }
 }
 
-// Looks through at most `depth` functions.
+// Returns the limits of a node's values, found through at most `depth` nested
+// functions.
 static limits limits_of(const dv_vec_shape *s, int node, int depth)
 {
     const dv_vec_node *n = &s->nodes[node];
@@ -65,14 +67,15 @@ static limits limits_of(const dv_vec_shape *s, int node, int depth)
     return limits_of_fn((dv_fn)n->fn, x[0], x[1]);
 }
 
-// Returns the number that leaves a whole number in the low bits of its sum with
-// it.
+// Returns the constant that, added to a float with an integer value, leaves
+// that integer in the low bits of the sum.
 static int32_t push_of(dv_vec_build *b)
 {
     return dv_vec_float(b, b->is64 ? 0x1.8p52 : 0x1.8p23);
 }
 
-// Converts x of a magnitude of at most 2^16; nan gives 0.
+// Converts floats x with |x| <= 2^16 to integers; nan gives 0. `whole` says
+// that x has no fraction.
 static int32_t convert_near(dv_vec_build *b, int32_t x, int whole)
 {
     if (!whole)
@@ -81,8 +84,8 @@ static int32_t convert_near(dv_vec_build *b, int32_t x, int whole)
     return dv_vec_put(b, DV_V_AND, bits, dv_vec_put(b, DV_V_FEQ, x, x, 0), 0);
 }
 
-// Converts any x. Multiples of 2^bits, as are all numbers from some size on,
-// give 0, except that x from 2^63 on saturates.
+// Converts any float x to an integer modulo 2^bits. From some size on, floats
+// are multiples of 2^bits and give 0, except that x from 2^63 on saturates.
 static int32_t convert_any(dv_vec_build *b, int32_t x, int bits)
 {
     double most = fmin(ldexp(1, bits + (b->is64 ? 52 : 23)), 0x1p63);

@@ -105,9 +105,9 @@ static int pick_accs(const dv_vec_alloc *a)
     return own || !most || most > a->unroll ? a->unroll : most;
 }
 
-// Counts the uses of each value in the body, which a permanent register would
-// serve. Uses that overwrite the register of their argument are not counted,
-// since they need a fresh copy anyway.
+// Counts how often the loop body uses each value; these uses would benefit from
+// a permanent register. Uses that overwrite the register of their argument are
+// not counted, since they need a fresh copy anyway.
 static void count_uses(const planner *q, int32_t *uses)
 {
     const dv_vec_alloc *a = &q->a;
@@ -166,8 +166,8 @@ typedef struct part {
     int32_t from, to;
 } part;
 
-// Emits a range of operations once more, with loads and stores of `count`
-// elements, and moved on by `vectors` vectors.
+// Emits a range of operations once more for a part of the row that begins
+// `vectors` vectors later, with loads and stores of `count` elements.
 static void again(planner *q, part x, int count, int vectors)
 {
     for (int32_t i = x.from; i < x.to && !q->p->failed; i++) {
@@ -265,8 +265,9 @@ static void combine(planner *q)
             combine_of(q, k);
 }
 
-// The loops over a row process fewer and fewer elements per iteration. Returns
-// the number after k: one vector, then halves of it down to one element.
+// Each loop over a row processes fewer elements per iteration than the one
+// before it. Returns the number after k: one vector, then halves of it down to
+// one element.
 static int less(const planner *q, int k)
 {
     return k > q->lanes ? q->lanes : k / 2;
@@ -465,12 +466,12 @@ void dv_vec_plan_rebind(dv_vec_plan *p, const dv_vec_shape *shape,
     take_operands(p, arena);
 }
 
-// For several statements, chooses how many copies of the body run side by side
-// (together) and by how many operations the next group of copies lags (behind).
-// All copies run together if `regs` registers suffice for them. Otherwise the
-// next group starts when the previous one is half done or, if registers do not
-// allow that, later. Returns the registers left for values from outside the
-// body.
+// For several statements, chooses how many copies of the body form a group
+// whose operations alternate (a->together) and by how many operations the next
+// group lags (a->lag). All copies form one group if `regs` registers suffice
+// for them. Otherwise the next group starts when the previous one is half done
+// or, if registers do not allow that, later. Returns the registers left for
+// values from outside the body.
 static int pick_together(planner *q, int regs)
 {
     enum { STEADY = 3, SPARE = 1 };
@@ -565,7 +566,7 @@ static void lay_out(planner *q)
     emit(q, DV_V_SLOW_END, 0, 0, 0, a->unroll * q->lanes);
 }
 
-// Translates the statements into values.
+// Begins a plan: translates the statements of a shape into values.
 static void begin(planner *q, dv_vec_plan *p, const dv_vec_shape *shape,
                   const dv_vec_isa *isa, dv_arena *arena)
 {

@@ -5,7 +5,8 @@
 #include <string.h>
 
 struct dv_vec_cached_plan {
-    // The plan, whose shape and operands are replaced at every use.
+    // The cached plan. Its shape and operands are those of the kernel that uses
+    // it, and are replaced at every use.
     dv_vec_plan plan;
     uint64_t mixed;
     int n;

@@ -2,12 +2,13 @@
 #include "jit/vec/math.h"
 #include <math.h>
 
-// A value as a rounded number and what it lacks.
+// A value in extra precision: a rounded number and its rounding error.
 typedef struct pair {
     int32_t high, low;
 } pair;
 
-// A constant as a pair of numbers of the compute type.
+// Makes a constant in extra precision: a number of the compute type and its
+// rounding error.
 static pair constant(dv_vec_build *b, double f32, double f32_low, double f64,
                      double f64_low)
 {
@@ -22,7 +23,7 @@ static pair product(dv_vec_build *b, pair x, pair y)
     return (pair){high, P(FMA, x.low, y.high, low)};
 }
 
-// Adds y to x, which is larger or 0.
+// Adds y to x in extra precision; x must be larger than y, or 0.
 static pair sum(dv_vec_build *b, int32_t x, pair y)
 {
     int32_t high = P(FADD, x, y.high);
@@ -30,8 +31,9 @@ static pair sum(dv_vec_build *b, int32_t x, pair y)
     return (pair){high, P(FADD, low, y.low)};
 }
 
-// The terms of log((1 + s) / (1 - s)) / 2s = 1 + z/3 + z^2/5 + ..., z = s^2,
-// from z^2 on, divided by z^2, for s up to 0.172; f32 needs the first of them.
+// The coefficients of log((1 + s) / (1 - s)) / 2s = 1 + z/3 + z^2/5 + ..., z =
+// s^2, from z^2 on, divided by z^2, for s up to 0.172; f32 needs only the first
+// LOG_F32 of them.
 enum { LOG_F32 = 5 };
 static const dv_vec_poly log_terms = {11,
                                       {1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11,
@@ -61,7 +63,8 @@ static pair log2_of(dv_vec_build *b, int32_t a)
     return sum(b, e, product(b, product(b, half, sum(b, one, p)), scale));
 }
 
-// Returns the mask of the whole numbers, which include all from 2^mantissa on.
+// Returns the mask of the lanes that hold a whole number; from 2^mantissa on
+// all floats do.
 static int32_t is_whole(dv_vec_build *b, int32_t y)
 {
     int32_t big = K(ldexp(1, dv_vec_type_of(b)->mantissa)), size = P(FABS, y);
@@ -69,9 +72,9 @@ static int32_t is_whole(dv_vec_build *b, int32_t y)
     return P(OR, P(FEQ, near, size), P(FLE, big, size));
 }
 
-// Computes |x|^y = 2^(y log2 |x|) where that and x are normal numbers, with the
-// sign of an odd power of a negative number; powers of 0 above 0; and 1 for
-// y = 0. The C library computes the others.
+// Computes |x|^y = 2^(y log2 |x|) where this and x are normal numbers; negative
+// if x is negative and y odd. Also computes powers of 0 with y > 0, and x^0 =
+// 1. For all other arguments the C library is called.
 int32_t dv_vec_pow(dv_vec_build *b, const int32_t *args)
 {
     const dv_vec_real *k = dv_vec_type_of(b);
@@ -83,27 +86,30 @@ int32_t dv_vec_pow(dv_vec_build *b, const int32_t *args)
     int32_t big = K(dv_vec_magic(k, 0)), n = P(FADD, high, big);
     int32_t r = P(FADD, P(FSUB, high, P(FSUB, n, big)), low);
     int32_t size = dv_vec_exp_part(b, P(FMUL, r, K(0x1.62e42fefa39efp-1)), n);
-    // `most` also keeps out nan, and with it infinite y.
+    // The comparison is also false where `high` is nan or infinite, and so for
+    // infinite y.
     size = P(SEL, P(FLE, P(FABS, high), most), size, nan);
     size = P(SEL, P(FLT, a, K(INFINITY)), size, nan);
     int32_t is_zero = P(FEQ, a, zero);
     size = P(SEL, P(AND, is_zero, P(FLT, zero, y)), zero,
              P(SEL, is_zero, nan, size));
-    // The sign of odd powers is that of x, also if it is -0.
+    // An odd power has the sign of x, also if x is -0.
     int32_t even = is_whole(b, P(FMUL, y, K(0.5)));
     int32_t sign = P(AND, x, dv_vec_sign_bit(b));
     int32_t whole = is_whole(b, y);
     int32_t minus = P(AND, whole, P(SEL, even, zero, sign));
     size = P(SEL, P(FEQ, y, zero), K(1), P(OR, size, minus));
     int32_t power = dv_vec_repair(b, DV_FN_POW, x, y, size);
-    // Numbers below 0 have whole powers only; -inf has all.
+    // A finite x below 0 has powers with whole y only; others are nan. -inf has
+    // powers with any y.
     int32_t below = P(AND, P(FLT, x, zero), P(FLT, a, K(INFINITY)));
     return P(SEL, P(SEL, whole, zero, below), nan, power);
 }
 
-// Computes x - q y with the whole part q of x / y, which is exact for q below
-// 2^(mantissa - 1): q may be 1 too large, because the quotient was rounded.
-// Larger quotients, infinities and division by 0 are left to the C library.
+// Computes the remainder x - q y, where q is the whole part of x / y. It is
+// exact for q below 2^(mantissa - 1): a q that rounding made 1 too large is
+// corrected. Larger quotients, infinities and division by 0 are left to the C
+// library.
 int32_t dv_vec_rem(dv_vec_build *b, const int32_t *args)
 {
     int32_t x = args[0], y = args[1], zero = K(0);
@@ -117,7 +123,7 @@ int32_t dv_vec_rem(dv_vec_build *b, const int32_t *args)
     return dv_vec_repair(b, DV_FN_REM, x, y, r);
 }
 
-// Computes the remainder with the sign of y.
+// Computes the remainder of x / y with the sign of y instead of that of x.
 int32_t dv_vec_mod(dv_vec_build *b, const int32_t *args)
 {
     int32_t y = args[1], zero = K(0), r = dv_vec_rem(b, args);

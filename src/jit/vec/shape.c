@@ -81,9 +81,9 @@ int dv_vec_is_whole(const dv_vec_shape *s, int node)
            (n->kind == DV_VEC_LOAD && s->operands[n->arg[0]].as);
 }
 
-// Returns whether the arguments of a function are in the same kind of lanes as
-// its result. Those of a comparison need only agree with each other; the
-// condition of a select may be in any lanes.
+// Returns whether the arguments of a function have the same kind of lanes
+// (floats or integers) as its result. Those of a comparison need only agree
+// with each other; the condition of a select may have lanes of any kind.
 static int lanes_agree(const dv_vec_shape *s, const dv_vec_node *n)
 {
     int whole = n->kind == DV_VEC_WHOLE, first = n->fn == DV_FN_SELECT;
@@ -253,8 +253,9 @@ int dv_vec_fusable_on(const dv_vec_isa *isa, const dv_vec_shape *shape)
             if (s->nodes[i].kind == DV_VEC_APPLY &&
                 dv_vec_is_long((dv_fn)s->nodes[i].fn))
                 return 0;
-        // Alone it must be unrolled as often as together with others, so that
-        // its sums have the same order.
+        // As a kernel of its own, the statement must have as many accumulators
+        // as together with others, so that its sums are added in the same
+        // order.
         int alone =
             s->reduce == DV_VEC_INNER ? dv_vec_accumulators_on(isa, s) : accs;
         if (alone != accs)

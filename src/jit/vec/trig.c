@@ -25,19 +25,20 @@ static const dv_vec_poly cos_terms = {
      -0x1.27e4fb7789f5cp-22, 0x1.1eed8eff8d898p-29, -0x1.93974a8c07c9dp-37,
      0x1.ae7f3e733b81fp-45, -0x1.6827863b97d97p-53}};
 
-// A value as a rounded number and what it lacks.
+// A value in extra precision: a rounded number and its rounding error.
 typedef struct pair {
     int32_t high, low;
 } pair;
 
-// Returns |x| <= the limit of the reduction ? y : nan.
+// Returns y where |x| is within the limit of the argument reduction, else nan,
+// so that the C library is called.
 static int32_t where_near(dv_vec_build *b, int32_t x, int32_t y)
 {
     int32_t most = K(b->is64 ? MOST_F64 : MOST_F32);
     return P(SEL, P(FLE, P(FABS, x), most), y, K(NAN));
 }
 
-// Reduces x; the low bits of *n are those of n.
+// Reduces x to r = x - n pi/2, which is returned; the low bits of *n hold n.
 static pair reduce(dv_vec_build *b, int32_t x, int32_t *n)
 {
     static const double parts_f32[] = {0x1.921fb6p0, -0x1.777a5cp-25,
@@ -50,7 +51,8 @@ static pair reduce(dv_vec_build *b, int32_t x, int32_t *n)
     int32_t f = P(FSUB, *n, big), first = P(FNMA, f, K(part[0]), x);
     int32_t p = P(FMUL, f, K(part[1]));
     int32_t error = P(FMA, f, K(part[1]), P(FNEG, p));
-    // The rounding error of first - p is exact, whichever of them is larger.
+    // This computes the rounding error of first - p exactly, whichever of the
+    // two is larger.
     int32_t high = P(FSUB, first, p), back = P(FSUB, high, first);
     int32_t low = P(FSUB, first, P(FSUB, high, back));
     low = P(FSUB, P(FSUB, low, P(FADD, p, back)), error);
@@ -64,7 +66,7 @@ static int32_t terms(dv_vec_build *b, const dv_vec_poly *p, int32_t z)
     return dv_vec_series(b, &some, z);
 }
 
-// Returns sin r as r.high and the rest.
+// Returns sin r as the sum of r.high and a small correction.
 static pair sine(dv_vec_build *b, pair r)
 {
     int32_t z = P(FMUL, r.high, r.high);
@@ -72,12 +74,12 @@ static pair sine(dv_vec_build *b, pair r)
     return (pair){r.high, P(FMA, cube, terms(b, &sin_terms, z), r.low)};
 }
 
-// Returns cos r as 1 - r^2 / 2, rounded, and the rest.
+// Returns cos r as the sum of 1 - r^2 / 2, rounded, and a small correction.
 static pair cosine(dv_vec_build *b, pair r)
 {
     int32_t z = P(FMUL, r.high, r.high), half = P(FMUL, z, K(0.5)), one = K(1);
     int32_t high = P(FSUB, one, half);
-    // z has an error, too: r^2 - z.
+    // The square z is rounded, too; its error is r.high^2 - z.
     int32_t error = P(FMA, r.high, r.high, P(FNEG, z));
     int32_t rest = P(FSUB, P(FSUB, one, high), half);
     rest = P(FNMA, error, K(0.5), P(FNMA, r.high, r.low, rest));
@@ -91,14 +93,14 @@ static int32_t odd(dv_vec_build *b, int32_t n)
     return P(ISUB, dv_vec_bits(b, 0), bit);
 }
 
-// Moves bit 1 to the sign.
+// Returns bit 1 of n as a sign bit: half a period away, a sine is negated.
 static int32_t sign_of_half(dv_vec_build *b, int32_t n)
 {
     int32_t bit = P(AND, n, dv_vec_bits(b, 2));
     return dv_vec_shift(b, DV_V_SHL, bit, b->is64 ? 62 : 30);
 }
 
-// Returns sin(x + ahead pi/2).
+// Returns sin(x + ahead pi/2), which is cos x if `ahead` is 1.
 static int32_t wave(dv_vec_build *b, int32_t x, int ahead)
 {
     int32_t n;
@@ -109,7 +111,8 @@ static int32_t wave(dv_vec_build *b, int32_t x, int ahead)
     return P(XOR, value, sign_of_half(b, n));
 }
 
-// Of tiny x, sin x and tan x are x, with the sign of a 0.
+// Returns x where x is tiny, else y: the sine and the tangent of a tiny x are x
+// itself, with the sign of a 0.
 static int32_t unless_tiny(dv_vec_build *b, int32_t x, int32_t y)
 {
     double tiny = ldexp(1, -(dv_vec_type_of(b)->mantissa / 2 + 2));
@@ -128,14 +131,15 @@ int32_t dv_vec_cos(dv_vec_build *b, const int32_t *x)
     return dv_vec_repair(b, DV_FN_COS, x[0], x[0], where_near(b, x[0], y));
 }
 
-// Rounds a pair to its sum and what that lacks.
+// Normalises a pair: returns its rounded sum and the rounding error of that.
 static pair rounded(dv_vec_build *b, pair x)
 {
     int32_t sum = P(FADD, x.high, x.low);
     return (pair){sum, P(FADD, P(FSUB, x.high, sum), x.low)};
 }
 
-// Computes sin r / cos r, or -cos r / sin r if n is odd, with what both lack.
+// Computes tan x, where x = r + n pi/2, as sin r / cos r or, if n is odd, as
+// -cos r / sin r. Sine and cosine are in extra precision.
 int32_t dv_vec_tan(dv_vec_build *b, const int32_t *args)
 {
     int32_t x = args[0], n;

@@ -64,13 +64,13 @@ typedef enum dv_vec_kind {
     DV_VEC_SHARE,
     // One step of the reducer (such as an addition) on nodes arg[0] and arg[1].
     DV_VEC_STEP,
-    // In kernels that compute in f32 some nodes are in lanes of 32-bit
-    // integers: loads of operands that say so, these two, and nothing else.
+    // In kernels that compute in f32, some nodes have lanes of 32-bit integers:
+    // loads of operands whose field `as` says so, and these two kinds.
     DV_VEC_WHOLE_CONST,
     DV_VEC_WHOLE, // fn applied to earlier nodes in integer lanes
-    // The node arg[0], which is in integer lanes and has a magnitude of at most
-    // `value`, at most 2^24, as a float. In kernels that compute in f64 it is
-    // an operand that is DV_VEC_AS_INDEX, of at most 2^50.
+    // Converts node arg[0] to float. Its lanes are integers with a magnitude of
+    // at most `value`, at most 2^24. In kernels that compute in f64 it is an
+    // operand that is DV_VEC_AS_INDEX, of at most 2^50.
     DV_VEC_FLOAT,
 } dv_vec_kind;
 
@@ -85,8 +85,8 @@ typedef struct dv_vec_node {
 typedef enum dv_vec_as {
     DV_VEC_AS_COMPUTED, // the compute type
     DV_VEC_AS_WHOLE,    // 32-bit integers, in kernels that compute in f32
-    // Nothing is loaded: the address itself is the value, an integer. The type
-    // is i8, so that the strides are in steps of 1.
+    // Nothing is loaded: the address of the operand is itself the value, an
+    // integer. The operand's type is i8, so that its strides are in steps of 1.
     DV_VEC_AS_INDEX
 } dv_vec_as;
 
@@ -96,7 +96,7 @@ typedef struct dv_vec_operand {
     uint8_t dtype;
     uint8_t as; // a dv_vec_as
     // Number, from 1, of an earlier operand of the same type and strides from
-    // which this one always lies `lead_offset` elements away, so that one
+    // which this one is always stored `lead_offset` elements away, so that one
     // pointer serves both; 0: none.
     uint16_t lead;
     int32_t lead_offset;
@@ -152,33 +152,35 @@ typedef struct dv_vec_args {
 // 0 iterations.
 typedef void (*dv_vec_fn)(const dv_vec_args *args);
 
-// Finds or generates a kernel, like dv_jit_gemm. Returns DV_E_DTYPE if operands
-// of these types cannot be computed in the compute type.
+// Gets a kernel from the cache or generates it, like dv_jit_gemm. Returns
+// DV_E_DTYPE if operands of these types cannot be computed in the compute type.
 dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
                      dv_diag *diag);
 // Are the statements linked by `beside` better computed by one loop: is each
 // short, and are there enough registers for all? -1: memory ran out.
 int dv_vec_fusable(const dv_jit *jit, const dv_vec_shape *shape);
 // Do the kernels of two statements that reduce along rows add in the same
-// order, given the same rows? Then they have as many accumulators. -1: memory
-// ran out.
+// order, given the same rows? They do if they have equally many accumulators.
+// -1: memory ran out.
 int dv_vec_adds_alike(const dv_jit *jit, const dv_vec_shape *a,
                       const dv_vec_shape *b);
 // Do kernels have this function on f32 and f64, or on i32 (DV_I32)? Other
 // functions run in the interpreter (strip/).
 int dv_vec_has(dv_fn fn, dv_dtype compute);
-// Is the code of a function on floats long?
+// Is the code of a function on floats so long that its instructions alone hide
+// their latencies, without those of another statement in the same loop?
 int dv_vec_is_long(dv_fn fn);
 // Returns the type of an operand's lanes in a kernel.
 static inline dv_dtype dv_vec_lane_type(const dv_vec_operand *o, int compute)
 {
     return o->as == DV_VEC_AS_WHOLE ? DV_I32 : (dv_dtype)compute;
 }
-// Can a kernel load, or store, elements of one type and compute in another?
+// Can a kernel that computes in one type load (dv_vec_loads) or store
+// (dv_vec_stores) elements of another?
 int dv_vec_loads(dv_dtype element, dv_dtype compute);
 int dv_vec_stores(dv_dtype element, dv_dtype compute);
-// Returns the same as dv_vec_stores (can a kernel compute in one type and store
-// the other?), but for a given instruction set instead of this machine.
+// Can a kernel that computes in one type store elements of another, with a
+// given instruction set instead of that of this machine?
 struct dv_isa;
 int dv_vec_stores_on(const struct dv_isa *isa, dv_dtype element,
                      dv_dtype compute);

@@ -80,8 +80,8 @@ static int tile_fits(const dv_x *g, const dv_prod *p, const tile_size *z,
 
 static dv_prod prod_of(const dv_x *g, const dv_gemm_shape *s)
 {
-    // Steps between rows of more than FAR_BYTES are added to pointers; twelve
-    // steps of this size still fit in a 32-bit displacement.
+    // Strides of more than FAR_BYTES from step to step of k are added to
+    // pointers; twelve strides of this size still fit in a 32-bit displacement.
     enum { FAR_BYTES = 1 << 27 };
     dv_prod p = dv_prod_of(s, g->es, g->lanes);
     p.stream = s->stream;

@@ -13,15 +13,16 @@ const dv_x_row dv_x_rows[] = {
 #undef INSN
 };
 
-// The operands of a form. Of registers, all bits that their numbers may have:
-// 31 for vector registers, 7 for mask registers and tiles, 0 if there is none.
+// The operands that instructions of a form (layout of operands) have. For
+// register operands: all bits that their numbers may have, 31 for vector, 15
+// for general, 7 for mask registers and tiles, 0 if there is none.
 typedef struct operands {
     uint8_t a, b, reg, index;
     uint8_t places;    // where m may be; 0: there is no modrm
     uint8_t imm_bytes; // bytes of the immediate
 } operands;
 
-// INDEXED: only in memory with an index.
+// Where operand m may be. INDEXED: only in memory, with an index register.
 enum { IN_REG = 1, IN_MEM = 2, ANY = IN_REG | IN_MEM, INDEXED = IN_MEM | 4 };
 
 static const operands forms[] = {
@@ -47,9 +48,9 @@ static const operands forms[] = {
 };
 
 // Generating a kernel should take little time, so instructions are written
-// directly to the code buffer, eight bytes at a time: what is written after an
-// instruction is overwritten by the next one. The caller has checked that ROOM
-// bytes, enough for any instruction, are left.
+// directly to the code buffer, eight bytes at a time; bytes beyond the end of
+// an instruction are overwritten by the next one. The caller has checked that
+// ROOM bytes, enough for any instruction, are left.
 enum { ROOM = 16 };
 
 static inline void put_8(unsigned char *p, uint64_t v)
@@ -73,8 +74,8 @@ int dv_x_offset_log(const dv_x_row *row, int vl, int splat)
     return splat ? LOG_OF_ONE(row->w) : LOG(row->tuple, vl >> 5);
 }
 
-// Prefix and opcode as one number, low byte first, for registers 0. Fields that
-// are stored inverted are all ones.
+// Prefix and opcode of EVEX and VEX instructions as one number, low byte first,
+// if all registers have number 0. Fields that are stored inverted are all ones.
 #define EVEX(map, pp, w, op, length)                                           \
     (0x62u | (0xf0u | (map)) << 8 | (((w) ? 0x80u : 0) | 0x7cu | (pp)) << 16 | \
      (8u | (length) << 5) << 24 | (uint64_t)(op) << 32)
@@ -82,17 +83,17 @@ int dv_x_offset_log(const dv_x_row *row, int vl, int splat)
     (0xc4u | (0xe0u | (map)) << 8 |                                            \
      (((w) == 1 ? 0x80u : 0) | 0x78u | (length) << 2 | (pp)) << 16 |           \
      (uint64_t)(op) << 24)
-// For general registers: a REX prefix, which is dropped if it is only 40, and
-// the opcode, with 0f before it in map 1.
+// For general registers: a REX prefix, which is omitted if it is only 0x40 (all
+// bits clear), and the opcode, with 0f before it in map 1.
 #define REX(map, w, op)                                                        \
     (0x40u | (w) << 3 | ((map) ? 0x0fu | (op) << 8 : (op)) << 8)
 
-// IS_VEX_2: a VEX prefix has two bytes if the registers do not need the third.
+// IS_VEX_2: the VEX prefix has only two bytes if the register numbers allow it.
 typedef enum prefix_kind { IS_REX, IS_VEX_3, IS_VEX_2, IS_EVEX } prefix_kind;
 #define IS_VEX(map, w) ((map) == 1 && (w) != 1 ? IS_VEX_2 : IS_VEX_3)
 
-// The bits of registers 0 to 31 in the fields reg, vvvv and rm, where EVEX and
-// VEX have them: exclusive or inserts them into a number for registers 0. The
+// The bits that registers 0 to 31 have in the fields reg, vvvv and rm of EVEX
+// and VEX: exclusive or combines them with the encoding for registers 0. The
 // top byte has their bits of modrm. Tables are faster than computing these.
 #define IN_REG_FIELD(r) ((r)&8) << 12 | ((r)&16) << 8 | ((r)&7) << 59
 #define IN_VVVV(r)      ((r)&15) << 19 | ((r)&16) << 23
@@ -106,8 +107,8 @@ static const uint64_t reg_bits[] = {EACH(IN_REG_FIELD)};
 static const uint64_t vvvv_bits[] = {EACH(IN_VVVV)};
 static const uint64_t rm_bits[] = {EACH(IN_RM)};
 
-// Writes prefix and opcode: those for registers 0 and the bits of the
-// registers.
+// Writes prefix and opcode: `word` is the encoding for registers 0, `bits` are
+// the bits of the actual registers.
 static inline unsigned char *put_prefix(unsigned char *p, prefix_kind kind,
                                         uint64_t word, uint64_t bits)
 {
@@ -129,20 +130,22 @@ static inline unsigned char *put_prefix(unsigned char *p, prefix_kind kind,
     return p + (two ? 3 : 4);
 }
 
-// Modrm, sib and displacement of a memory operand: n bytes, low byte first. The
-// field reg is 0.
+// The encoding of a memory operand: modrm, sib and displacement, n bytes, low
+// byte first. The field reg of modrm is 0.
 typedef struct memory {
     uint64_t w;
     unsigned n;
 } memory;
 
-// Returns the operand at base + disp. `sib` has the bits of sib besides the
-// base; -1: no sib. An 8-bit displacement counts in 1 << log bytes.
+// Returns the encoding of the memory operand at base + disp. `sib` is the sib
+// byte without the base; -1: there is none. An 8-bit displacement counts in 1
+// << log bytes.
 static inline memory memory_at(int base, int sib, int disp, int log)
 {
     unsigned low = (unsigned)base & 7, n = sib < 0 ? 1 : 2;
-    // The displacement in units, plus 128. Rotation moves a remainder to the
-    // highest bits, so that the result is no small number.
+    // The displacement in units of 1 << log bytes, plus 128: below 256 if it
+    // fits 8 bits. Rotation moves a remainder to the highest bits, so that a
+    // displacement that is no multiple of the unit is not below 256.
     unsigned units = (unsigned)disp + (128u << log);
     units = units >> log | units << (-log & 31);
     unsigned bytes = units < 256 ? units ^ 128 : (unsigned)disp;
@@ -151,14 +154,15 @@ static inline memory memory_at(int base, int sib, int disp, int log)
     return (memory){mod << 6 | w | (uint64_t)bytes << 8 * n, n + mod * mod};
 }
 
-// Returns the bits of sib besides the base for memory without index; -1: it
-// needs no sib.
+// Returns the sib byte without the base, for memory without index; -1: the
+// base, which is not rsp or r12, needs no sib byte.
 static inline int sib_without_index(int base)
 {
     return (base & 7) == 4 ? 4 << 3 : -1;
 }
 
-// Writes modrm, sib and displacement of any operand, given the field reg.
+// Writes modrm, sib and displacement of operand m, a register or memory; `reg`
+// is the field reg of modrm.
 static unsigned char *put_modrm(unsigned char *p, int reg, dv_x_rm m, int log)
 {
     unsigned r = ((unsigned)reg & 7) << 3;
@@ -174,7 +178,8 @@ static unsigned char *put_modrm(unsigned char *p, int reg, dv_x_rm m, int log)
     return p + at.n;
 }
 
-// Does the instruction have these operands, and is there such an encoding?
+// May the instruction have these operands, and is there an encoding for them
+// (EVEX if `evex`, else another)?
 static inline int is_good(const dv_x_row *row, const operands *f, int vl, int a,
                           int v, dv_x_rm m, dv_x_more more, int evex)
 {
@@ -221,7 +226,8 @@ void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
     }
     if (r->form == DV_X_GI || r->form == DV_X_GM)
         a = r->pp;
-    // An 8-bit immediate has an opcode of its own, except for mov.
+    // If the immediate fits 8 bits, use the shorter encoding, which has an
+    // opcode of its own; mov has none.
     if (r->form == DV_X_GI && opcode == 0x81 && more.imm == (int8_t)more.imm) {
         opcode = 0x83;
         imm_bytes = 1;
@@ -253,12 +259,13 @@ void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
     code->n = (size_t)(p - code->at) + (size_t)imm_bytes;
 }
 
-// How the instructions of a run are encoded, for one vector length.
+// How the instructions of a run (which differ only in register numbers or
+// displacement) are encoded, for one vector length.
 typedef struct run_code {
     uint64_t word; // prefix and opcode for registers 0
     uint8_t kind;  // prefix_kind
     uint8_t never; // 1: not at all, or only by dv_x_emit
-    // All bits that register numbers may have, and those of b.
+    // All bits that register numbers may have, and those of operand b.
     uint8_t regs, b;
     uint8_t a_step; // what a grows by; 0: the field reg is `digit`
     uint8_t digit;
@@ -290,7 +297,8 @@ typedef struct run_code {
     RUN_OF(form, map, pp, w, op, enc, tuple, length, splat,                    \
            KIND(map, w, enc, length))
 
-// Indexed by the instruction, and by the vector length / 32 or DV_X_SPLAT / 32.
+// Encodings of runs, indexed by the instruction, and by the vector length / 32
+// or DV_X_SPLAT / 32.
 static const run_code runs[][4] = {
 #define INSN(name, form, map, pp, w, op, enc, tuple, text)                     \
     {RUN(form, map, pp, w, op, DV_X_##enc, DV_X_##tuple, 0u, 0u)               \
@@ -301,8 +309,9 @@ static const run_code runs[][4] = {
 #undef INSN
 };
 
-// Writes the instructions of a run one by one. It is not inlined, because
-// saving registers for it would cost time in every run.
+// Writes the n instructions of a run (which differ only in register numbers or
+// displacement) one by one. It is not inlined, because saving registers for it
+// would cost time in every run.
 __attribute__((noinline)) static void slow_run(dv_code *code, dv_x_insn op,
                                                int vl, int n, int a, int b,
                                                dv_x_rm m, int64_t disp,
@@ -318,8 +327,9 @@ __attribute__((noinline)) static void slow_run(dv_code *code, dv_x_insn op,
     }
 }
 
-// Writes a run, and checks only its first and last instruction. `in_reg` is a
-// constant: the compiler removes what one kind of operand does not need.
+// Writes a run (instructions that differ only in registers or displacement), of
+// which it checks the first and the last. `in_reg` is a compile-time constant,
+// which removes the code for the other kind of operand.
 __attribute__((always_inline)) static inline void
 run(dv_code *code, dv_x_insn op, int vl, int n, int a, int b, int rm,
     int64_t disp, int step, int in_reg)

@@ -108,7 +108,8 @@ void dv_x_run_3(dv_code *code, dv_x_insn op, int vl, int n, int a, int b, int c,
                 int step);
 void dv_x_run_m(dv_code *code, dv_x_insn op, int vl, int n, int a, int b,
                 int base, int64_t disp, int step);
-// Write one such instruction; dv_x_emit_gi writes GI with a register.
+// Write one instruction of the forms GRM, GM, VRM or VRVM, with register c or
+// memory as operand m; dv_x_emit_gi writes one of form GI (immediate).
 void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c);
 void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
                  int64_t disp);

@@ -38,8 +38,8 @@ typedef struct pack {
     int64_t row;    // row stride of the source in bytes
 } pack;
 
-// Loads `bytes` bytes of each of n source rows into registers 0 and up; those
-// of the registers up to 15 that get no row are cleared.
+// Loads `bytes` bytes of each of n source rows into registers 0 to n - 1, and
+// clears the other registers up to 15.
 static void load_lines(dv_x *g, const pack *w, int first, int n, int bytes)
 {
     dv_x_lea(g, X_S, X_SRC, first * w->row);
@@ -74,9 +74,9 @@ static void load_element(dv_x *g, const pack *w, int v, int i, int first)
     dv_x_vvv(g, DV_X_vorps, v, v, to);
 }
 
-// Prefetches the same columns one step of k further, because the hardware does
-// not follow rows that are far apart, and advances the source pointer X_S to
-// the next row.
+// Prefetches, one step of k ahead, the columns that are being packed, because
+// the hardware prefetcher does not follow rows that are far apart. Advances the
+// source pointer X_S to the next row.
 static void next_row(dv_x *g, const pack *w, int first)
 {
     dv_x_rm next = dv_x_mem(X_S, (int64_t)first * w->es);
@@ -157,8 +157,8 @@ static void turn(dv_x *g)
 // each block of columns.
 enum { V_SCALE = 27, V_SUM = 28 };
 
-// Loads the correction terms of all blocks of columns: what adding 128 to the
-// rows adds to each column's sum.
+// Loads the correction terms of all blocks of columns: by how much a column's
+// sum grows if 128 is added to all elements of A.
 static void load_fix(dv_x *g, const pack *w)
 {
     if (w->fix)

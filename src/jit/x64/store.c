@@ -1,7 +1,7 @@
 // Generates the epilogue of a tile: adds C and the bias, applies relu, stores.
 #include "jit/x64/tile.h"
 
-// Adds C to the accumulators.
+// Emits code that adds C to the accumulators of a tile.
 static void add_rows(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int free)
 {
     for (int i = 0; i < t->rows; i++)
@@ -159,8 +159,9 @@ static void gather(dv_x *g, const dv_prod_tile *t)
     dv_x_set_tail_mask(g, t->rows);
 }
 
-// Finishes and stores one column of a transposed tile: register X_AT points to
-// it on the stack, X_BT to its row of C, X_K to its bias.
+// Applies the epilogue to one column of a transposed tile and stores it:
+// register X_AT points to it on the stack, X_BT to its row of C, X_K to its
+// bias.
 static void column(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
 {
     int part = t->rows < g->lanes;

@@ -210,11 +210,12 @@ static void spill(dv_x_vec *m, const dv_vec_mop *o)
                m->slots + (int64_t)m->gen.vb * o->imm, 0);
 }
 
-// The general registers that a call may change and kernels use.
+// The general registers that kernels use and that a called function may change.
 static const int8_t changed[] = {0, 1, 2, 6, 7, 8, 9, 10};
 enum { N_CHANGED = sizeof changed / sizeof *changed };
 
-// Saves or restores the registers of the kernel, at offset `at` from sp.
+// Saves (before a call of the C library) or restores the registers that the
+// kernel uses, at offset `at` from the stack pointer.
 static void all_registers(dv_x_vec *m, int restore, int64_t at)
 {
     dv_x *g = &m->gen;
@@ -230,11 +231,13 @@ static void all_registers(dv_x_vec *m, int restore, int64_t at)
             dv_x_put(g, changed[i], X_SP, at + 8 * i);
 }
 
-// Emits a subroutine that calls the function whose address is in X_TMP.
+// Emits a subroutine that calls the function whose address is in X_TMP
+// (DV_V_REPAIR), which uses the C library, and preserves the kernel's
+// registers.
 static void put_repair(dv_x_vec *m)
 {
-    // Bytes between the frame's sp and that of the call, which is a multiple of
-    // 16.
+    // RETURN (the return address) and PAD are the bytes between the frame's
+    // stack pointer and that of the call, which must be a multiple of 16.
     enum { RETURN = 8, PAD = 8, LANES = 7, COUNT = 6 };
     dv_x *g = &m->gen;
     size_t over = dv_x_jump(g, DV_X_jmp);

@@ -32,8 +32,9 @@ typedef struct dv_x_vec {
     // stack, the spill slots, the count of the inner loop, the saved sp and a
     // vector that conversions use; and the size of the frame.
     int64_t starts, running, slots, all, old_sp, stage, frame;
-    // Offsets from sp of the three vectors that DV_V_REPAIR passes and of the
-    // registers that it saves; code offset of the code that does, 0: none yet.
+    // For DV_V_REPAIR, which calls the C library: offsets from sp of the three
+    // vectors that it passes and of the registers that it saves; code offset of
+    // the subroutine that calls, 0: none yet.
     int64_t lanes, saved;
     size_t repair;
     // Code offsets: tops of the enclosing loops, and the exit jumps to patch.

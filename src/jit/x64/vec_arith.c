@@ -52,8 +52,8 @@ static void least(dv_x_vec *m, int d, int a, int b)
 
 // Emits the maximum. vmax returns its second source if one is nan or both are
 // 0, so it is computed in both orders. Where the two results differ only in the
-// sign of 0, V_T0 becomes -0 and V_T1 -0, whose difference is 0; elsewhere V_T1
-// is 0 or the result is nan.
+// sign of 0, V_T0 and V_T1 both become -0, whose difference is 0; elsewhere
+// V_T1 is 0 or the result is nan.
 static void most(dv_x_vec *m, int d, int a, int b)
 {
     dv_x *g = &m->gen;
@@ -79,7 +79,8 @@ static void bound(dv_x_vec *m, dv_vop op, int d, int a, int b)
     }
 }
 
-// Rounds to whole numbers; dv_vec_rounding has the order of the immediate.
+// Rounds to whole numbers. `how` is a dv_vec_rounding, which is numbered like
+// the immediate of the instruction.
 static void round_whole(dv_x_vec *m, int d, int a, int how)
 {
     enum { QUIET = 8 }; // inexact results are no exceptions
@@ -123,8 +124,8 @@ static void compare_whole(dv_x_vec *m, dv_vop op, int d, int a, int b)
 }
 
 // The operations that are one instruction on two registers, for lanes of 4 and
-// of 8 bytes. There are no integers of 8 bytes but for addition and
-// subtraction. 0: the operation is none of these.
+// of 8 bytes. On integers of 8 bytes these are only addition and subtraction.
+// 0: the operation is none of these.
 #define BOTH(name) DV_X_##name##ps, DV_X_##name##pd
 #define ANY(name)  DV_X_##name, DV_X_##name
 static const uint16_t plain[DV_V_ISAR + 1][2] = {

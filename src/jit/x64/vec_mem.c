@@ -168,7 +168,8 @@ static void load_one(dv_x_vec *m, int v, dv_dtype t, dv_dtype to, dv_x_rm from)
     op(m, splat, v, 0, dv_x_reg(V_T0));
 }
 
-// Loads all lanes with the address of the vector, through the stack.
+// Sets all lanes to the address of the vector, for operands whose address is
+// their value (DV_VEC_AS_INDEX). The address goes through the stack.
 static void load_address(dv_x_vec *m, const dv_vec_mop *o, int v)
 {
     dv_x *g = &m->gen;
@@ -289,8 +290,8 @@ static void to_bf16(dv_x_vec *m, int vl, int v)
     pack_words(m, vl);
 }
 
-// Packs the low bytes of the lanes of v, or the low two bytes (`size`), side by
-// side into V_T0, from lanes of 8 bytes.
+// Packs the low `size` bytes (1 or 2) of the 8-byte lanes of v side by side
+// into V_T0.
 static void narrow_8(dv_x_vec *m, int v, int size)
 {
     enum { EVEN = 0x88 }; // picks the low words of two times two lanes
