@@ -80,7 +80,8 @@ static int is_indivisible(const dv_op *op)
 
 // Checks C7: opaque (extern) ops, and ops that write through an index read from
 // a tensor, are alone in their group, and no group crosses the begin or end of
-// a repeat. edge[i] is 1 if a repeat begins or ends before op i.
+// a repeat (a loop of the program). edge[i] is 1 if a repeat begins or ends
+// before op i.
 static dv_status check_edges(const checker *c)
 {
     unsigned char *edge = dv_alloc((size_t)c->p->n_ops + 1);
@@ -319,7 +320,8 @@ static dv_status check_write(const checker *c, const dv_op *o)
     int64_t points = 1;
     step steps[DV_MAX_VARS];
     // An index that is read from a tensor makes the written elements known only
-    // at run time. An update may have one, the definition of a tensor may not.
+    // at run time. An update may have one; an op that defines a tensor may not,
+    // because it must write every element.
     for (int d = 0; d < o->write.n_dims; d++)
         if (o->write.index[d].via >= 0)
             return o->update
@@ -352,9 +354,9 @@ static dv_status check_write(const checker *c, const dv_op *o)
     return DV_OK;
 }
 
-// Returns an array: dead[i] is the first op of the longest repeat with 0
-// iterations that ends before op i, or i if there is none. Tensors that such a
-// repeat defines stay undefined after it.
+// Returns an array: dead[i] is the first op of the longest repeat (a loop of
+// the program) with 0 iterations that ends before op i, or i if there is none.
+// Tensors that such a repeat defines stay undefined after it.
 static int32_t *empty_repeats(const dv_program *p)
 {
     int32_t *dead = dv_alloc(((size_t)p->n_ops + 1) * sizeof *dead);
@@ -425,7 +427,7 @@ static int is_resident_from(const checker *c, int32_t i, int read, int32_t from)
            c->plan->scratch.homes[home].first_op == from;
 }
 
-// Computes the range of variable v that belongs to a tile.
+// Computes the range begin..end of variable v that a tile of an op covers.
 static void tile_range(const checker *c, int32_t op, int64_t tile, int v,
                        int64_t *begin, int64_t *end)
 {
@@ -468,7 +470,7 @@ static int covers(const checker *c, int32_t from, int32_t i, int read, int d,
     }
     int64_t end_of = c->p->tensors[o->reads[read].tensor].shape[d] - 1;
     if (o->reads[read].has_border) {
-        // Only elements of the tensor need a writer.
+        // The read has a border: only indices inside the tensor need a writer.
         lo = dv_max_i64(0, dv_min_i64(lo, end_of));
         hi = dv_max_i64(0, dv_min_i64(hi, end_of));
     }
@@ -485,8 +487,9 @@ static int in_parts(const checker *c, int32_t op)
     return 0;
 }
 
-// Returns whether an op sums up its parts tile by tile (rule C36,
-// check/scratch.c, proves that it can).
+// Returns whether partial sums of an op are added up tile by tile in an
+// accumulator in the scratchpad (rule C36, check/scratch.c, proves that they
+// can).
 static int is_summed(const checker *c, int32_t op)
 {
     for (int32_t i = 0; i < c->plan->scratch.n_homes; i++)

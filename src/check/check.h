@@ -36,9 +36,9 @@ dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // Checks rules C16 to C20 of a plan for a team of ranks (processes): how
 // tensors are cut over the ranks, and the messages between them.
 dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// What a rank owns and computes, by its coordinates in the grid of ranks: its
-// box of a tensor, and the ranges of an op's variables. dv_check_target returns
-// 0 if the rank computes nothing of the op.
+// These functions return, for coordinates in the grid of ranks, what a rank
+// owns and computes: its box of a tensor, the ranges of an op's variables.
+// dv_check_target returns 0 if the rank computes nothing of the op.
 void dv_check_coords(const dv_plan_team *t, int64_t rank, int64_t *out);
 dv_box dv_check_owned(const dv_plan_team *t, int32_t tensor,
                       const int64_t *coord);
@@ -47,22 +47,28 @@ int dv_check_target(const dv_program *p, const dv_plan_team *t, int32_t op,
 // Returns the only variable of an index; -1 if it has none, -2 if it has
 // several.
 int dv_check_var(const dv_op *op, const dv_index *x);
-// Checks rules C31 and C32 of a plan for a team: the plans of its ranks.
+// Checks rules C31 and C32 of a plan for a team of ranks (processes): the plans
+// of the ranks themselves, and what their programs compute.
 dv_status dv_check_ranks(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// Checks rule C32 of the plan of one rank.
+// Checks rule C32 of the plan of one rank: its program computes the rank's part
+// of the team's program.
 dv_status dv_check_rank(const dv_plan *team, const dv_plan *plan, int64_t rank,
                         dv_loc at, dv_diag *diag);
 // Checks rules C21 and C23 (assignment of tiles to grids of cores); C1 to C15
 // must hold.
 dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// Checks rule C30, the loops of the tiles of a product for which C22 holds.
+// Checks rule C30: the loops inside a tile of a matrix product. Rule C22 must
+// hold.
 dv_status dv_check_tile_loops(const dv_plan *plan, int32_t op, dv_diag *diag);
-// Checks rule C38: the points that an op skips change no result.
+// Checks rule C38: the iteration points that an op skips, because of a mask,
+// change no result.
 dv_status dv_check_skip(const dv_plan *plan, int32_t op, dv_loc at,
                         dv_diag *diag);
-// Checks rule C39: what groups that run once compute never changes.
+// Checks rule C39: what groups marked `once` compute is the same in every run,
+// so that it is computed before the first one only.
 dv_status dv_check_once(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// Returns whether one op alone writes a tensor, in a group that runs once.
+// Returns whether exactly one op writes a tensor, in a group marked `once`,
+// which runs only before the first run.
 int dv_check_is_once(const dv_plan *plan, int32_t tensor);
 // Checks rules C22, C25 to C30, C37 and C38 (the schedule: kernels, loops,
 // rows, order of additions); all other rules must hold.

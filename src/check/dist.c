@@ -37,7 +37,7 @@ typedef struct walk {
     dv_loc at;
     dv_diag *diag;
     dv_arena arena;
-    // The messages of this rank; an entry has those exchanged before one op.
+    // The messages of this rank, one entry per exchange of the plan.
     dv_op_exchange *op_exchanges;
     // Per tensor: boxes that this rank received since the tensor was last
     // written.
@@ -91,8 +91,8 @@ static dv_status check_follows(const walk *w)
                  !op->is_extern &&
                  dv_check_var(op, &a->index[f->dim]) == f->var &&
                  !dv_access_is_indirect(&op->write);
-        // If the axis does cut the reduction variable, every rank (process)
-        // must also get a non-empty part of that variable.
+        // If the grid axis divides the reduction variable among ranks, every
+        // rank must get a non-empty part of that variable.
         if (ok) {
             int64_t begin = op->vars[f->var].begin, end = op->vars[f->var].end;
             int64_t n = w->t->tensors[a->tensor].shape[f->dim];
@@ -548,7 +548,7 @@ static dv_status check_partners(const walk *w, dv_arena *arena)
     return DV_OK;
 }
 
-// Checks one rank of a large team and its messages.
+// Checks one rank and its messages, in teams too large to check all ranks.
 static dv_status check_rank(walk *w, int64_t rank, dv_arena *arena)
 {
     dv_op_exchange *mine = DV_NEW(arena, dv_op_exchange, w->t->n_op_exchanges);

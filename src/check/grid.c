@@ -64,7 +64,8 @@ static dv_status check_size(const dv_plan *plan, const dv_group_grid *g,
     return DV_OK;
 }
 
-// Checks that the order of a grid, if it is a list, has every tile once.
+// Checks that the order of tiles, if the plan gives it as a list, has every
+// tile once.
 static dv_status check_list(const dv_plan *plan, const dv_group_grid *g,
                             dv_loc at, dv_diag *diag)
 {
@@ -131,8 +132,8 @@ static int is_cut(const dv_group_grid *g)
            strncmp(g->policy, "split", 5) == 0;
 }
 
-// Returns the hole (rectangle of missing cores) that contains the range's core,
-// or NULL.
+// Returns the hole (rectangle of missing cores) that contains the core of a
+// range of tiles, or NULL.
 static const dv_core_rect *hole_at(const dv_target *t, const dv_tile_range *r)
 {
     for (int32_t i = 0; i < t->holes.n; i++) {
@@ -336,9 +337,9 @@ static int has_residents(const dv_plan *plan, const dv_group *g)
     return 0;
 }
 
-// Returns whether every core has the shard of a tensor that begins where its
-// part of the result does: dims of the tensor that the result does not have
-// begin at 0.
+// Returns whether the tensor's memory note puts its shards (rectangles, one per
+// core) on the cores that compute the same indices of the result; dims that the
+// result does not have begin at 0.
 static int is_on_shards(const dv_plan *plan, const dv_group_grid *g,
                         const dv_op *op, const dv_access *a)
 {
@@ -370,8 +371,9 @@ static int is_on_shards(const dv_plan *plan, const dv_group_grid *g,
     return 1;
 }
 
-// Checks shards that no deal gives: they are where the note of the result says
-// or, if it has none, where an operand's shards are.
+// Checks shards of the result that no deal (assignment of tiles to cores)
+// places: they must be where the memory note of the result says or, if it has
+// none, where an operand's shards are.
 static dv_status check_notes(const dv_plan *plan, const dv_group_grid *g,
                              dv_loc at, dv_diag *diag)
 {

@@ -76,8 +76,8 @@ static void push_box(dv_holds *h, dv_check_boxes *l, const dv_box *b)
     h->failed |= !room;
 }
 
-// Splits what remains of `whole` without `cut`, which meets it, into boxes: per
-// dim one before and one after. Returns their number.
+// Splits `whole` minus `cut`, which overlap, into disjoint boxes: at most one
+// before `cut` and one after it per dim. Returns their number.
 static int cut_out(dv_box *out, const dv_box *whole, const dv_box *cut)
 {
     dv_box left = *whole;
@@ -191,7 +191,8 @@ static int32_t first_since(const dv_write_log *l, int64_t time)
     return lo;
 }
 
-// Returns the box of a tensor of the team that the rank writes in an op.
+// Returns the box of the team's tensor that this rank's part of an op writes;
+// empty if the rank computes nothing of the op.
 static dv_box writes_of(const dv_holds *h, int32_t op)
 {
     const dv_op *o = &h->p->ops[op];
@@ -201,8 +202,9 @@ static dv_box writes_of(const dv_holds *h, int32_t op)
     return dv_check_reach(h->p, o, &o->write, begin, end);
 }
 
-// Finds the boxes of a fact that are true at `time` as well, in h->valid. A
-// fact that is true as a whole is one of that time from then on.
+// Finds, in h->valid, the boxes for which a fact about the contents at f->time
+// is also true at `time`, because no op in between writes them. If that is all
+// of the fact's box, f->time becomes `time`.
 static void find_valid(dv_holds *h, dv_fact *f, int64_t time)
 {
     h->valid.n = 0;

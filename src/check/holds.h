@@ -22,8 +22,9 @@
 typedef struct dv_fact {
     struct dv_fact *next; // the next one of the same tensor
     dv_box at;            // elements of the rank's tensor
-    // The team's tensor. For op k, n_tensors + k are the rank's own partial
-    // sums, and n_tensors + n_ops + k those of all ranks.
+    // The team's tensor whose elements `at` holds. n_tensors + k stands for the
+    // rank's own partial sums of op k, n_tensors + n_ops + k for the sums over
+    // all ranks.
     int32_t of;
     int64_t shift[DV_MAX_DIMS]; // index in the team's tensor minus the rank's
     int64_t time;
@@ -54,26 +55,30 @@ typedef struct dv_holds {
     int failed; // 1 when out of memory
 } dv_holds;
 
-// Boxes: whether one has no elements, the intersection of two, and whether two
-// are the same.
+// These functions return whether a box has no elements, the intersection of two
+// boxes, and whether two boxes are the same.
 int dv_check_empty(const dv_box *b);
 dv_box dv_check_common(const dv_box *a, const dv_box *b);
 int dv_check_same_box(const dv_box *a, const dv_box *b);
 // Returns the box of a tensor that an access covers when the variables have the
-// values begin[v] to end[v] - 1. A dim with an index that is read is whole.
+// values begin[v] to end[v] - 1. It covers a whole dim if the index of that dim
+// is read from a tensor.
 dv_box dv_check_reach(const dv_program *p, const dv_op *op, const dv_access *a,
                       const int64_t *begin, const int64_t *end);
 
-// Records that an op writes its tensor at a time.
+// Records in the write log that an op writes its tensor at `time`, the number
+// of ops of the team's program that ran before it.
 void dv_holds_log(dv_holds *h, int32_t op, int64_t time);
-// Adds a fact; `like` has everything but `next`.
+// Adds a copy of `like`, a fact about what a box of the tensor holds; the copy
+// gets its own list link `next`.
 void dv_holds_add(dv_holds *h, int32_t tensor, const dv_fact *like);
-// Forgets what a box of a tensor holds.
+// Removes all facts about the contents of a box of a tensor.
 void dv_holds_forget(dv_holds *h, int32_t tensor, const dv_box *box);
-// Returns whether the box `want->at` of a tensor holds what `want` says.
+// Returns whether the known facts imply `want`: that the box `want->at` of the
+// rank's tensor holds the elements which `want` names, as of its time.
 int dv_holds_has(dv_holds *h, int32_t tensor, const dv_fact *want);
-// Replaces the facts of a tensor by what is true at a time. Partial sums are
-// forgotten.
+// Replaces the facts about a tensor's contents by those that are true as of
+// another time. Facts about partial sums are removed.
 void dv_holds_advance(dv_holds *h, int32_t tensor, int64_t time);
 // Returns a copy of a tensor's facts, which dv_holds_free frees.
 dv_fact *dv_holds_copy(dv_holds *h, int32_t tensor);

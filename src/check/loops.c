@@ -22,7 +22,7 @@ enum { MAX_LEVELS = 2 * DV_MAX_TILE_LOOPS };
         dv_plan_at(t->plan, t->as->off ? t->as->off : t->schedule->off),       \
         __VA_ARGS__)
 
-// A shape of tiles.
+// An op with one shape of its tiles, for which its loops are checked.
 typedef struct shape {
     const dv_plan *plan;
     const dv_op *o;
@@ -57,8 +57,8 @@ static int64_t stride_of(const shape *t, int operand, int v)
     return stride;
 }
 
-// Returns whether kernels access an operand in its tensor, which has all its
-// rows.
+// Returns whether kernels access an operand directly in its tensor, not in a
+// copy or in a buffer for one tile, which has fewer rows.
 static int is_in_place(const shape *t, int operand)
 {
     const dv_schedule *s = &t->plan->schedule;
@@ -87,7 +87,7 @@ static void fill_shape(shape *t, int32_t op)
     }
 }
 
-// Returns the points of the variables of a mask.
+// Returns the number of iteration points of the variables in mask `vars`.
 static int64_t points(const shape *t, uint32_t vars)
 {
     int64_t n = 1;
@@ -97,7 +97,7 @@ static int64_t points(const shape *t, uint32_t vars)
     return n;
 }
 
-// Returns the first variable of a mask that is not empty.
+// Returns the first variable in a mask, which must not be empty.
 static int some_var(uint32_t vars)
 {
     int v = 0;
@@ -106,8 +106,8 @@ static int some_var(uint32_t vars)
     return v;
 }
 
-// Checks that the loops cover all variables, and that those that run as one are
-// in the same operands.
+// Checks that every variable has a loop, and that variables collapsed into one
+// loop occur in the same operands.
 static dv_status check_variables(const shape *t, dv_diag *diag)
 {
     uint32_t all = 0;
@@ -132,8 +132,8 @@ static dv_status check_variables(const shape *t, dv_diag *diag)
     return DV_OK;
 }
 
-// Checks that the loops of the same variables as loop number `first`, which is
-// the outermost one, cover all points once.
+// Checks that the loops over the same variables as loop number `first`, the
+// outermost one of these, together cover all points once.
 static dv_status check_cover(const shape *t, int32_t first, dv_diag *diag)
 {
     uint32_t vars = t->as->loops[first].vars;
@@ -152,7 +152,8 @@ static dv_status check_cover(const shape *t, int32_t first, dv_diag *diag)
     return DV_OK;
 }
 
-// Returns the level of a sum that is the last one of variable v; -1: none.
+// Returns the number of the last (innermost) loop level of a sum that is over
+// variable v; -1: there is none.
 static int32_t last_level(const dv_sum_order *s, int v)
 {
     int32_t i = s->n_levels - 1;
@@ -161,8 +162,8 @@ static int32_t last_level(const dv_sum_order *s, int v)
     return i;
 }
 
-// Returns the variable of a mask that is further inside than the others: by the
-// order of summation or, if it is not summed over, by the stride in an operand.
+// Returns the innermost variable of a mask: by the order of summation or, if it
+// is not summed over, the one with the smallest stride in `operand`.
 static int innermost(const shape *t, uint32_t vars, int operand)
 {
     const dv_sum_order *s = &t->schedule->sums;
@@ -176,8 +177,8 @@ static int innermost(const shape *t, uint32_t vars, int operand)
     return best;
 }
 
-// Checks that variables that run as one are contiguous in all operands that are
-// accessed in place, in the same order.
+// Checks that variables collapsed into one loop are contiguous, in the same
+// order, in all operands that are accessed in place (not packed or copied).
 static dv_status check_contiguous(const shape *t, uint32_t vars, dv_diag *diag)
 {
     int order = -1;
@@ -203,7 +204,8 @@ static dv_status check_contiguous(const shape *t, uint32_t vars, dv_diag *diag)
     return DV_OK;
 }
 
-// Checks what is inside the kernel, and what is packed.
+// Checks that a kernel can contain the loops marked `inside`, and that each
+// operand is packed at most once, outside of the kernel.
 static dv_status check_kernel(const shape *t, dv_diag *diag)
 {
     const dv_tile_schedule *as = t->as;
@@ -235,9 +237,9 @@ static dv_status check_kernel(const shape *t, dv_diag *diag)
     return DV_OK;
 }
 
-// Appends the levels of single variables that make up one loop over collapsed
-// variables, innermost first. used[] has how many points of each variable are
-// inside already. Returns 0 if the loop cuts them otherwise.
+// Splits one loop over collapsed variables into levels of single variables and
+// appends these, innermost first. used[v] counts the points of v that inner
+// levels cover. Returns 0 if the loop cannot be split so.
 static int expand(const shape *t, uint32_t vars, int64_t size, int inside,
                   int64_t *used, level *out, int *n)
 {
@@ -257,8 +259,8 @@ static int expand(const shape *t, uint32_t vars, int64_t size, int inside,
     return size == 1;
 }
 
-// Lists the levels of the sum in the loops of a tile, innermost first. Returns
-// 0 if there are none that are the loops' order.
+// Lists the levels of the sum as the loops of a tile compute it, innermost
+// first, each over one variable. Returns 0 if the loops have no such levels.
 static int levels_of_loops(const shape *t, level *out, int *n)
 {
     int64_t used[DV_MAX_VARS];
@@ -277,7 +279,8 @@ static int levels_of_loops(const shape *t, level *out, int *n)
     return 1;
 }
 
-// Lists the levels of the op's sum, cut to the tile, innermost first.
+// Lists the levels of the op's scheduled sum, limited to the extents of the
+// tile, innermost first.
 static void levels_of_sum(const shape *t, level *out, int *n)
 {
     const dv_sum_order *s = &t->schedule->sums;
@@ -297,9 +300,9 @@ static void levels_of_sum(const shape *t, level *out, int *n)
     }
 }
 
-// Checks a sum in vector lanes: lanes are along the innermost loop over k,
-// which is the last level of the sum, and collapsing loops would put other
-// products into a lane.
+// Checks a sum with accumulators in vector lanes: they take turns along the
+// innermost loop over k, the last level of the sum. Collapsing that loop with
+// others would add other products in a lane.
 static dv_status check_lanes(const shape *t, dv_diag *diag)
 {
     const dv_sum_order *s = &t->schedule->sums;

@@ -209,8 +209,8 @@ static dv_status check_span(const checker *c, int32_t i, int32_t op,
     return DV_OK;
 }
 
-// Returns whether an op finds the tensor of a read, or leaves that of its write
-// (r < 0), in the scratchpads only, so that it reaches nothing in main memory.
+// Returns whether an op accesses the tensor of read r (of its write if r < 0)
+// only in scratchpads, so that it touches none of it in main memory.
 static int is_on_core(const checker *c, int32_t op, int r)
 {
     int32_t home = dv_home_of(c->plan, op, r < 0 ? c->p->ops[op].n_reads : r);
@@ -220,8 +220,9 @@ static int is_on_core(const checker *c, int32_t op, int r)
     return r < 0 ? !h->stored : h->fill != DV_FILL_LOADED;
 }
 
-// Checks C10 for the loads of homes (tensors resident in scratchpads): a core
-// loads what the op that the home is cut by accesses.
+// Checks C10 (limited address spans) for loads of homes (tensors resident in
+// scratchpads): a core loads its part with the span of the access of the op by
+// whose tiles the home is divided.
 static dv_status check_loads(const checker *c)
 {
     for (int32_t k = 0; k < c->plan->scratch.n_homes; k++) {

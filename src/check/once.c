@@ -1,7 +1,8 @@
 // Rule C39: what a group that runs once computes is the same in every run.
 #include "check/check.h"
 
-// Returns whether op number `op` is in a group that runs once.
+// Returns whether op number `op` is in a group that is marked to run only once,
+// before the first run.
 static int runs_once(const dv_plan *plan, int32_t op)
 {
     for (int32_t g = 0; g < plan->n_groups; g++)

@@ -4,7 +4,8 @@
 #include "check/check.h"
 
 // Returns the index where part c begins if n elements are divided into n_parts
-// nearly equal parts. It is counted from the end, unlike in dist/.
+// nearly equal parts. It is computed from the end, unlike in dist/, so that a
+// mistake is not made twice.
 static int64_t begins(int64_t n, int64_t n_parts, int64_t c)
 {
     int64_t left = n_parts - c, longer = n % n_parts;

@@ -26,12 +26,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-// Iterations of a repeat that are executed before the proof is given up.
+// Most iterations of a repeat (a loop of the program) that the proof executes
+// before it gives up.
 enum { MAX_ROUNDS = 64 };
 
 typedef enum act { START, WAIT, COMBINE, NOTHING } act;
 
-// An op of the rank's program that writes `messages`.
+// An event, at which the rank communicates: in the rank's program it is an op
+// that writes to the tensor `messages`.
 typedef struct event {
     act act;
     int32_t of;     // the exchange or, for COMBINE, the op
@@ -54,34 +56,35 @@ typedef struct proof {
     dv_loc at;
     dv_diag *diag;
     dv_arena arena;
-    // Per tensor of the team: what the rank owns, and what it has in memory.
+    // Per tensor of the team: the box that the rank owns, and the box that it
+    // has in memory, which may also hold received elements.
     dv_box *own, *local;
-    // Per op of the team: the innermost repeat around it (-1: none), whether
-    // the rank computes points of it, whether ranks add up its sum, the tensor
-    // of q with the rank's partial sums (-1: none), and when it ran last (-1:
-    // never).
+    // Per op of the team: the innermost repeat (loop) around it (-1: none),
+    // whether the rank computes points of it, whether its sum is split over
+    // ranks, the tensor with this rank's partial sums (-1: none), and when it
+    // ran last (-1: never).
     int32_t *repeat;
     char *has_target, *splits;
     int32_t *parts;
     int64_t *ran;
     // The ops that write tensor t and of which the rank computes points are
-    // writers[writer_at[t]] to writers[writer_at[t + 1] - 1]; the last one that
-    // was found is at cursor[t].
+    // writers[writer_at[t]] to writers[writer_at[t + 1] - 1]; cursor[t] is the
+    // one that was found last, where the next search begins.
     int32_t *writers, *writer_at, *cursor;
-    // Per tensor of q: the tensor of the team that it has the name and shape
-    // of, or -1; the one that it is named after, or -1; the op whose partial
-    // sums it has, or -1; whether a message is under way from or to it.
+    // Per tensor of the rank: the team's tensor with its name and shape; the
+    // team's tensor that it is named after; the op whose partial sums it has
+    // (each -1: none); whether a message from or to it is in flight.
     int32_t *named, *after, *sums_of;
     char *busy;
     int32_t *event_of; // per op of q: its event, or -1
     event *events;
     int32_t n_events, cap_events;
     transfer *transfers; // per exchange
-    // Per repeat, the first exchange before it, plus 1; per exchange, the next
-    // one before the same repeat, plus 1.
+    // Lists of the exchanges hoisted out of repeats (loops), by number plus 1:
+    // per repeat the first one, per exchange the next one.
     int32_t *hoisted, *next_hoisted;
-    // The names of q's tensors. The value of a name is the number that was
-    // appended last to make another name of it.
+    // The names of the rank's tensors, each with the last number that was
+    // appended to it to make another name.
     dv_table names;
     int32_t messages; // the tensor of q that events write; -1: none
     // Tensors of the team that were written since they were last checked.
@@ -91,9 +94,10 @@ typedef struct proof {
     int64_t now;    // number of ops of the team that have run
     int64_t began;  // when the current iteration of the current repeat began
     int32_t inside; // the current repeat; -1: none
-    // The repeat that begins after the current ops; -1: none.
+    // The repeat (loop) that begins after the current ops; -1: none.
     int32_t next_repeat;
-    // Why the last op could not be matched, and the tensor that this is about.
+    // Why the rank's last op matched no op of the team, for the error message,
+    // and the name of the tensor or op that this is about.
     const char *why, *why_of;
     dv_fact *facts; // what the current op makes true
     int32_t n_facts, cap_facts;
@@ -109,8 +113,8 @@ static dv_status outofmem(const proof *w)
     return dv_nomem(w->diag);
 }
 
-// Finds the innermost repeat around every op, or -1, and the repeat around
-// every repeat.
+// Finds the innermost repeat (a loop of the program) around every op and around
+// every repeat; -1: none.
 static int find_repeats(const dv_program *p, int32_t *of_op, int32_t *of_repeat,
                         dv_arena *arena)
 {
@@ -152,8 +156,8 @@ static void make_whole(const proof *w, const dv_access *a)
 }
 
 // Finds the box of each tensor that the rank has in memory: the smallest one
-// with all that it owns and all that its ops read. A tensor with an access
-// through an index that is read is whole.
+// with all that it owns and all that its ops read. A tensor accessed through an
+// index that is read from a tensor is in memory as a whole.
 static void find_local(proof *w)
 {
     int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
@@ -175,7 +179,8 @@ static void find_local(proof *w)
     }
 }
 
-// Lists for each tensor the ops that write it and that the rank has a part of.
+// Lists for each tensor the ops that write it and of which the rank computes a
+// part.
 static void list_writers(proof *w)
 {
     const dv_program *p = w->p;
@@ -233,8 +238,8 @@ static const char *take_next(proof *w, dv_text *text)
     return ok ? name : NULL;
 }
 
-// Finds a tensor of the rank's program that has memory outside of it, with the
-// extents of a box; `stem` is its name without a number.
+// Finds an input or output of the rank's program by its name: `stem`, plus a
+// number if it was used before. Fails if it has other extents than box b.
 static dv_status find_bound(proof *w, dv_text *stem, dv_dtype dtype,
                             const dv_box *b, int in, int out, int32_t *tensor)
 {
@@ -267,7 +272,8 @@ static dv_status add_event(proof *w, act what, int32_t of, int32_t repeat)
     return find_bound(w, &name, DV_I32, &scalar, 1, 1, &w->messages);
 }
 
-// Finds the tensors of the messages of an exchange.
+// Finds the tensors of the rank's program that hold what an exchange sends and
+// receives.
 static dv_status find_transfer(proof *w, int32_t exchange)
 {
     transfer *x = &w->transfers[exchange];
@@ -296,7 +302,8 @@ static dv_status find_transfer(proof *w, int32_t exchange)
     return DV_OK;
 }
 
-// The number of written variables of an op, which come first.
+// Returns the number of variables of an op that are not reduced; they come
+// first.
 static int n_written(const dv_op *op)
 {
     int n = 0;
@@ -305,8 +312,8 @@ static int n_written(const dv_op *op)
     return n;
 }
 
-// Returns the box of an op's written variables that the rank computes partial
-// sums for.
+// Returns the box of results, indexed by the op's unreduced variables, for
+// which the rank computes partial sums.
 static dv_box parts_box(const proof *w, int32_t op)
 {
     int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
@@ -333,7 +340,8 @@ static dv_status find_parts(proof *w, int32_t op)
     return DV_OK;
 }
 
-// Lists the events of the exchanges that take place once, before a repeat.
+// Lists the events (starts and waits) of the exchanges that take place once,
+// before a repeat (a loop of the program), instead of in it.
 static dv_status list_hoisted(proof *w, int32_t repeat, int32_t inside)
 {
     for (int32_t i = w->hoisted[repeat] - 1; i >= 0;
@@ -345,8 +353,9 @@ static dv_status list_hoisted(proof *w, int32_t repeat, int32_t inside)
     return DV_OK;
 }
 
-// Lists the events of the exchanges first to end - 1 that take place before an
-// op. All messages of an op are started before any is waited for.
+// Lists the events (starts and waits) of the exchanges first to end - 1 that
+// take place before an op. All messages of an op are started before any is
+// waited for.
 static dv_status list_exchanges(proof *w, int32_t first, int32_t end,
                                 int32_t inside)
 {
@@ -363,8 +372,8 @@ static dv_status list_exchanges(proof *w, int32_t first, int32_t end,
     return DV_OK;
 }
 
-// Lists the events of op number `op`, whose exchanges are first to end - 1.
-// Counts in *n what the rank does for it.
+// Lists the events (communication) of op number `op`, whose exchanges are first
+// to end - 1. Adds to *n the number of ops that the rank runs for it.
 static dv_status list_op(proof *w, int32_t op, int32_t first, int32_t end,
                          int64_t *n)
 {
@@ -378,9 +387,9 @@ static dv_status list_op(proof *w, int32_t op, int32_t first, int32_t end,
     return DV_OK;
 }
 
-// Lists the events of the rank's program in the order of the team's program. A
-// repeat, or a program, without any other op has the event NOTHING, because it
-// cannot be empty.
+// Lists the events (communication) of the rank in the order of the team's
+// program. A repeat (loop) or program in which the rank does nothing else has
+// the event NOTHING, because it cannot be empty.
 static dv_status list_events(proof *w, const int32_t *of_repeat)
 {
     const dv_program *p = w->p;
@@ -418,8 +427,8 @@ static dv_status list_events(proof *w, const int32_t *of_repeat)
     return p->n_ops && !n ? add_event(w, NOTHING, 0, -1) : DV_OK;
 }
 
-// Finds the ops of the rank's program at which it communicates: they write
-// their number.
+// Finds the ops of the rank's program at which it communicates: event number n
+// is an op that writes the value n to the tensor `messages`.
 static dv_status match_events(proof *w, const int32_t *repeat)
 {
     const dv_program *q = w->q;
@@ -454,8 +463,8 @@ static dv_status check_repeats(const proof *w, const int32_t *of_repeat,
                         w->rank);
 }
 
-// Finds the team's tensor that a name begins with: the name itself, or what is
-// left of it without numbers that were appended.
+// Finds the team's tensor after which a tensor of the rank is named: its name
+// is the same, or has numbers appended (u_2). Returns -1 if there is none.
 static int32_t named_after(const proof *w, const char *name)
 {
     size_t len = strlen(name);
@@ -483,7 +492,7 @@ static void add_known(proof *w, int32_t tensor, int32_t of)
         dv_holds_add(&w->holds, tensor, &f);
 }
 
-// Finds the tensors of the team in the rank's program.
+// Finds the team's tensor for each tensor of the rank's program, by name.
 static dv_status name_tensors(proof *w)
 {
     for (int32_t i = 0; i < w->q->n_tensors; i++) {
@@ -503,8 +512,8 @@ static dv_status name_tensors(proof *w)
     return DV_OK;
 }
 
-// Marks the tensors that outlive a repeat: inputs, outputs, and those that are
-// used inside and outside of the same outermost repeat.
+// Marks the tensors that outlive a repeat (a loop of the program): inputs,
+// outputs, and those used inside and outside of the same outermost repeat.
 static int find_kept(const proof *w, const int32_t *of_repeat, char *kept,
                      int32_t *seen)
 {
@@ -527,8 +536,9 @@ static int find_kept(const proof *w, const int32_t *of_repeat, char *kept,
     return 1;
 }
 
-// Checks that tensors which outlive the program or a repeat have memory outside
-// of it, and that nothing else has.
+// Checks that tensors which outlive the program or a repeat (loop) are inputs
+// or outputs of the rank's program, and that its only further inputs and
+// outputs are tensors of the team and message buffers.
 static dv_status check_bound(proof *w, const int32_t *of_repeat)
 {
     const dv_program *p = w->p, *q = w->q;
@@ -566,10 +576,11 @@ static dv_status check_bound(proof *w, const int32_t *of_repeat)
 // -- Matching ops -------------------------------------------------------------
 
 // Which part of an op of the team an op of the rank computes: all of it, the
-// rank's partial sums, or the remainder, from the sums over all ranks.
+// rank's partial sums, or the results, from the sums over all ranks.
 typedef enum part { ALL, PARTIAL, RESULT } part;
 
-// An op of the rank, as one that computes a part of an op of the team.
+// A comparison of an op b of the rank with an op a of the team, to prove that b
+// computes a part of a.
 typedef struct match {
     proof *w;
     int32_t op; // the team's
@@ -578,7 +589,7 @@ typedef struct match {
     const dv_op *b;       // the rank's op
     int n_vars;           // variables of b, which are the first ones of a
     int var[DV_MAX_VARS]; // the variable of b for each one of a
-    // The values of a's variables that the rank is to compute, and those that b
+    // The ranges of a's variables that the rank is to compute, and those that b
     // computes.
     int64_t target_begin[DV_MAX_VARS], target_end[DV_MAX_VARS];
     int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
@@ -596,7 +607,8 @@ static const char *tensor_name(const match *m, const dv_access *a)
     return m->w->p->tensors[a->tensor].name;
 }
 
-// Finds b's variables by their names.
+// Finds the variables of the rank's op b that stand for those of the team's op
+// a, by their names.
 static int match_vars(match *m)
 {
     uint32_t used = 0;
@@ -623,8 +635,8 @@ static int same_coefs(const match *m, const dv_index *x, const dv_index *y)
     return 1;
 }
 
-// Returns the distance between the elements that the indices x of a and y of b
-// select, which have the same coefficients.
+// Returns the distance between the elements that index x of the team's op and
+// index y of the rank's op select. Both have the same coefficients.
 static int64_t distance(const match *m, const dv_index *x, const dv_index *y)
 {
     int64_t by = x->base - y->base;
@@ -633,11 +645,11 @@ static int64_t distance(const match *m, const dv_index *x, const dv_index *y)
     return by;
 }
 
-// Finds the values that b computes of each variable of a. If b writes the
-// team's tensor, they follow from the elements that it writes. All values that
-// the rank is to compute are assumed if b writes another tensor (partial sums,
-// for example), or if the variable is not the only one of a dim; match_access
-// finds out whether that is right.
+// Finds the values that the rank's op b computes of each variable of the team's
+// op a. If b writes the team's tensor, they follow from the elements that it
+// writes. All values that the rank is to compute are assumed if b writes
+// another tensor (partial sums, for example), or if the variable is not the
+// only one of a dim; match_access finds out whether that is right.
 static void find_values(match *m)
 {
     const dv_access *x = &m->a->write, *y = &m->b->write;
@@ -661,8 +673,9 @@ static void find_values(match *m)
     }
 }
 
-// Checks that b computes points that the rank is to compute: all values of
-// variables that are reduced or share a dim of the written tensor.
+// Checks that the rank's op b computes only points that the rank is to compute,
+// and all values of variables that are reduced or share a dim of the written
+// tensor.
 static int match_values(match *m)
 {
     uint32_t whole = 0;
@@ -681,7 +694,7 @@ static int match_values(match *m)
     return 1;
 }
 
-// Returns the box of a tensor of the rank that an access of b covers.
+// Returns the box of the rank's tensor that access y of the rank's op covers.
 static dv_box reach(const match *m, const dv_access *y)
 {
     int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
@@ -694,10 +707,10 @@ static dv_box reach(const match *m, const dv_access *y)
 
 static int match_read(match *m, int32_t r, int32_t s);
 
-// Checks that reads with a border are outside of the rank's tensor exactly
-// where they are outside of the team's, given the distance in each dim: what b
-// reaches of one tensor it reaches of the other. Sets *at to that box, which is
-// empty if all that b reads is outside.
+// Checks that reads with a border (a value outside of the tensor) are outside
+// of the rank's tensor exactly where they are outside of the team's, which is
+// shift[d] away in dim d. Sets *at to the box read inside of the rank's tensor,
+// which may be empty.
 static int match_border(match *m, const dv_access *x, const dv_access *y,
                         const int64_t *shift, dv_box *at)
 {
@@ -727,8 +740,9 @@ static int match_border(match *m, const dv_access *x, const dv_access *y,
     return 1;
 }
 
-// Checks that two accesses select the same elements, and finds the distance in
-// each dim. An index that is read counts elements of the whole tensor.
+// Checks that access x of the team's op and y of the rank's op select the same
+// elements, and finds the distance of their indices in each dim. Indices that
+// are read from a tensor count elements of the team's whole tensor.
 static int match_access(match *m, const dv_access *x, const dv_access *y,
                         int64_t *shift)
 {
@@ -815,7 +829,8 @@ static int match_sums(match *m, const dv_expr *sum, const dv_expr *e)
     return 1;
 }
 
-// Checks that variables have the same value in both ops at the same point.
+// Checks that the value of a variable, used in an expression, is the same in
+// the team's op and in the rank's, whose variables may be shifted.
 static int match_index_value(match *m, const dv_expr *e, const dv_expr *f)
 {
     int v = e->read;
@@ -850,9 +865,9 @@ static int match_expr(match *m, const dv_expr *e, const dv_expr *f)
     return 1;
 }
 
-// Returns the box of the rank's tensor that is as after op a when b has run. If
-// a writes u[3*i], the elements between u[0] and u[3] stay as they are, and the
-// box has them, too.
+// Returns the box of the rank's tensor that has the contents after the team's
+// op a when the rank's op b has run. If a writes u[3*i], the elements between
+// u[0] and u[3] do not change, and the box has them, too.
 static dv_box written_box(const match *m, const int64_t *shift)
 {
     dv_box b = reach(m, &m->b->write);
@@ -868,7 +883,8 @@ static dv_box written_box(const match *m, const int64_t *shift)
     return dv_check_common(&b, &all);
 }
 
-// Returns whether b writes all elements of its box.
+// Returns whether the rank's op b writes every element of the box that its
+// write covers.
 static int writes_all(const match *m)
 {
     uint32_t seen = 0;
@@ -934,8 +950,8 @@ static int match_write(match *m)
     return add_fact(m->w, &f);
 }
 
-// Returns whether an op of the rank computes a part of an op of the team; if
-// so, adds what is true afterwards to w->facts.
+// Returns whether op b of the rank computes part `which` of the team's op
+// number `op`; if so, adds the facts that are true afterwards to w->facts.
 static int match_op(proof *w, int32_t op, const dv_op *b, part which)
 {
     const dv_op *a = &w->p->ops[op];
@@ -991,7 +1007,8 @@ static int copies(proof *w, const dv_op *b)
     return 1;
 }
 
-// Returns the first of n ops, which are in order, that is number `op` or later.
+// Returns the index of the first of n ascending op numbers that is `op` or
+// greater.
 static int32_t first_from(const int32_t *ops, int32_t n, int32_t op)
 {
     int32_t lo = 0, hi = n;
@@ -1065,8 +1082,8 @@ static dv_box whole_of(const dv_tensor *t)
     return b;
 }
 
-// Makes the fact that a whole tensor of the rank holds a box of a team's
-// tensor, as of the time of an exchange.
+// Makes the fact that a whole tensor of the rank (a message buffer) holds a box
+// of a team's tensor, as of the time of an exchange.
 static dv_fact message(const proof *w, const transfer *x, int32_t tensor,
                        const dv_box *box)
 {
@@ -1179,8 +1196,8 @@ static dv_status run_op(proof *w, int32_t number)
     return w->holds.failed ? outofmem(w) : DV_OK;
 }
 
-// Checks that the tensors with memory outside of the program hold what the rank
-// owns.
+// Checks that the inputs and outputs of the rank's program that were written
+// hold the current values of the elements that the rank owns.
 static dv_status check_owned(proof *w, const char *when)
 {
     for (; w->n_dirty; w->n_dirty--) {
@@ -1203,7 +1220,8 @@ static dv_status check_owned(proof *w, const char *when)
     return w->holds.failed ? outofmem(w) : DV_OK;
 }
 
-// Runs ops of the team and of the rank between which no repeat begins or ends.
+// Executes, for the proof, ops op..end - 1 of the team and number..end_number -
+// 1 of the rank, among which no repeat (loop) begins or ends.
 static dv_status run_ops(proof *w, int32_t op, int32_t end, int32_t number,
                          int32_t end_number)
 {
@@ -1217,8 +1235,8 @@ static dv_status run_ops(proof *w, int32_t op, int32_t end, int32_t number,
     return DV_OK;
 }
 
-// The tensors of q that the ops of a repeat use, and what they held when an
-// iteration began.
+// The tensors of the rank that the ops of a repeat (loop) use, and the facts
+// about their contents when an iteration began.
 typedef struct round {
     int32_t *used;
     dv_fact **held;
@@ -1271,7 +1289,8 @@ static int find_used(proof *w, round *r, const dv_repeat *loop)
     return ok && r->held;
 }
 
-// Returns whether all that was true when the iteration began is true now.
+// Returns whether all facts from the begin of the iteration are true now, so
+// that later iterations need no proof.
 static int lost_nothing(proof *w, const round *r)
 {
     for (int32_t i = 0; i < r->n; i++)
@@ -1297,8 +1316,8 @@ static void begin_round(proof *w, round *r)
 static dv_status run_body(proof *w, int32_t op, int32_t end, int32_t number,
                           int32_t end_number, int32_t next);
 
-// Runs a repeat, whose inner ones are numbered from repeat + 1 on, as often as
-// the proof needs.
+// Executes a repeat (loop) for the proof, until an iteration loses no fact. The
+// repeats inside are numbered from repeat + 1 on.
 static dv_status run_repeat(proof *w, int32_t repeat)
 {
     const dv_repeat *a = &w->p->repeats[repeat], *b = &w->q->repeats[repeat];
@@ -1327,8 +1346,8 @@ static dv_status run_repeat(proof *w, int32_t repeat)
     return w->holds.failed ? outofmem(w) : DV_OK;
 }
 
-// Runs the ops op..end - 1 of the team and number..end_number - 1 of the rank.
-// The repeats among them are numbered from `next` on.
+// Executes, for the proof, ops op..end - 1 of the team and number..end_number -
+// 1 of the rank. The repeats (loops) among them are numbered from `next` on.
 static dv_status run_body(proof *w, int32_t op, int32_t end, int32_t number,
                           int32_t end_number, int32_t next)
 {
@@ -1383,7 +1402,7 @@ static int allocate(proof *w)
            w->transfers && w->is_dirty && w->holds.logs && w->holds.facts;
 }
 
-// Marks the ops whose sum several ranks have parts of.
+// Marks the ops whose reduction is split over ranks, each with partial sums.
 static void find_splits(proof *w)
 {
     for (int32_t i = 0; i < w->t->n_follows; i++) {

@@ -116,7 +116,8 @@ static dv_status check_variable(const dv_plan *plan, int32_t op, int v,
     return DV_OK;
 }
 
-// Checks rule C37: what is packed before the first run never changes.
+// Checks rule C37: an operand that is packed once, before the first run, is a
+// constant or computed once, so that it never changes.
 static dv_status check_once(const dv_plan *plan, int32_t op, dv_loc at,
                             dv_diag *diag)
 {
@@ -237,7 +238,7 @@ typedef struct use {
     int32_t group;  // group that uses it; NONE, SEVERAL: no single one
     int once;       // 1 if a group that runs once writes it
     int kept;       // 1 if the schedule keeps it for one tile at a time
-    // 1 if the schedule gives it an address for all of its elements.
+    // 1 if the schedule stores the whole tensor at an address.
     int stored;
     int32_t until; // the last op that reads or writes it
     // The first and the last op of all groups and outermost repeats (loops)
@@ -360,9 +361,9 @@ static int has_indirect_write(const dv_op *o)
     return 0;
 }
 
-// Checks that both loops of a vector kernel can run as one. `collapse` of its
-// schedule is the number of iterations of the inner loop for which they do:
-// then one step of the outer loop must continue where the inner loop ends.
+// Checks that both loops of a vector kernel can be collapsed into one.
+// `collapse` in its schedule is the iteration count of the inner loop for which
+// they are: one step of the outer loop must continue where the inner loop ends.
 static dv_status check_collapse(const dv_plan *plan, const use *uses,
                                 int32_t op, dv_loc at, dv_diag *diag)
 {
@@ -452,8 +453,8 @@ static dv_status check_epilogue(const dv_plan *plan, int32_t op, dv_loc at,
     return DV_OK;
 }
 
-// Returns whether the write has one value per element: each dim is another
-// variable, and all variables are dims.
+// Returns whether the op writes each element once: every dim of the result is
+// indexed by another variable, and every variable indexes a dim.
 static int writes_each_once(const dv_op *o)
 {
     int used[DV_MAX_VARS] = {0}, n = 0;
@@ -560,7 +561,7 @@ static dv_status check_row_vars(const dv_plan *plan, const dv_group *g,
 }
 
 // Returns whether op `reader` reads through `a` the row of the tensor that op
-// `writer` writes in the same step.
+// `writer` writes in the same step, when their group runs row by row.
 static int same_row(const dv_plan *plan, int32_t writer, int32_t reader,
                     const dv_access *a)
 {
@@ -577,8 +578,9 @@ static int same_row(const dv_plan *plan, int32_t writer, int32_t reader,
     return 1;
 }
 
-// Checks that the rows of tensor number t that op `reader` reads were computed
-// before. If it reads an inlined op, the rows that this op reads are checked.
+// Checks, in a group that runs row by row, that the rows of tensor number t are
+// computed before op `reader` reads them. If `reader` reads an inlined op, the
+// rows that this op reads are checked.
 static dv_status check_delay(const dv_plan *plan, const dv_group *g, int32_t t,
                              int32_t before, int32_t reader, dv_loc at,
                              dv_diag *diag)
@@ -634,7 +636,7 @@ static dv_status check_row_op(const dv_plan *plan, const use *uses,
                : check_loops(plan, uses, op, at, diag);
 }
 
-// Checks rule C27 for a group of which some op is computed row by row.
+// Checks rule C27 for a group in which some op is computed row by row.
 static dv_status check_rows(const dv_plan *plan, const use *uses,
                             const dv_group *g, dv_loc at, dv_diag *diag)
 {
@@ -712,8 +714,8 @@ static int runs_by_rows(const dv_plan *plan, const dv_group *g)
     return plan->schedule.ops[g->first_op].kind >= DV_KERNEL_ROWS;
 }
 
-// Checks rule C28 for temporary number i of those of which threads keep only
-// the current tile.
+// Checks rule C28 for temporary number i in the list of those of which each
+// thread stores only the current tile.
 static dv_status check_temp(const dv_plan *plan, const use *uses, int32_t i,
                             dv_loc at, dv_diag *diag)
 {

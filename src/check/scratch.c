@@ -58,8 +58,8 @@ typedef struct box {
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
 } box;
 
-// What all tiles of an op have in common in which one of its accesses is asked
-// for the elements that it reaches.
+// The data, the same for all tiles, from which touches() computes the elements
+// that one access of an op reaches in a tile.
 typedef struct reach {
     int32_t op;
     const dv_access *access;
@@ -152,7 +152,8 @@ static int slots_on(const checker *c, int32_t op, const int64_t *n_slots,
     const dv_group *g = &c->plan->groups[c->group_of[op]];
     const dv_op *o = &c->plan->ops->ops[op];
     int64_t tile = -1;
-    // If deals are in the order of cores, the search begins at the core's own.
+    // If the deals (ranges of tiles, one per core) are sorted by core, the
+    // search begins at the core's own.
     int32_t d = c->in_order[c->group_of[op]] ? (int32_t)core : 0;
     for (; d < g->n_deals && tile < 0; d++) {
         if (g->deals[d].core != core)
@@ -172,7 +173,8 @@ static int slots_on(const checker *c, int32_t op, const int64_t *n_slots,
     return tile >= 0;
 }
 
-// Finds what the tiles of an op have in common for access a.
+// Fills in *r, from which touches() computes the elements that access a of an
+// op reaches in a tile.
 static void find_reach(const checker *c, int32_t op, const dv_access *a,
                        int is_write, reach *r)
 {
@@ -251,8 +253,9 @@ static const dv_access *first_access(const dv_op *o, int32_t tensor, int *write)
     return &o->write;
 }
 
-// Finds what the tiles have in common by which a home is cut: touches returns
-// the box that a core holds in the home during its n-th tile.
+// Fills in *r for a home (a resident tensor) and the op by whose tiles it is
+// divided: touches() then returns the box that a core holds in the home during
+// its n-th tile.
 static void find_home_reach(const checker *c, const dv_home *h, reach *r)
 {
     int write;
@@ -388,7 +391,8 @@ static int fits_tile_loop(const checker *c, int32_t op)
     return !o->update;
 }
 
-// Returns whether an op has a home for the accumulators of its partial sums.
+// Returns whether an op has a home (space in the scratchpads) for the
+// accumulators of its partial sums.
 static int is_summed(const checker *c, int32_t op)
 {
     for (int32_t i = 0; i < c->s->n_homes; i++)
@@ -397,8 +401,9 @@ static int is_summed(const checker *c, int32_t op)
     return 0;
 }
 
-// Returns the number of the part of a result that a tile with these slices
-// computes; each variable is cut into n_slots.
+// Returns which part of its results' sums a tile computes: slot[v] is its slice
+// of variable v, which has n_slots[v]. Parts are numbered by the slices of the
+// reduced variables, row-major.
 static int64_t part_of(const dv_op *o, const int64_t *n_slots,
                        const int64_t *slot)
 {
@@ -409,9 +414,9 @@ static int64_t part_of(const dv_op *o, const int64_t *n_slots,
     return part;
 }
 
-// Checks rule C36 for home i, with the accumulators of an op: they live as long
-// as the loop over tiles, and each core computes all parts of a result, in
-// order, with no tile in between.
+// Checks rule C36 for home i, scratchpad space for the accumulators of an op:
+// it lives as long as the loop over tiles, and each core computes all parts of
+// a result, in order, with no tile in between.
 static dv_status check_sums(const checker *c, int32_t i)
 {
     const dv_home *h = &c->s->homes[i];
@@ -460,7 +465,8 @@ static dv_status check_sums(const checker *c, int32_t i)
     return DV_OK;
 }
 
-// Checks the part of C13 that is about groups that loop over tiles.
+// Checks the part of rule C13 about home i (a resident tensor) in groups that
+// loop over tiles.
 static dv_status check_tile_loops(const checker *c, int32_t i)
 {
     const dv_home *h = &c->s->homes[i];
@@ -551,20 +557,20 @@ static int lasts(const checker *c, const dv_home *h, int32_t use)
         if (around_use && !around_fill && h->end_op < r->end_op)
             return 0;
         if (around_fill && !around_use && r->times == 0)
-            // The repeat has no iterations, so the tensor is never brought into
-            // the scratchpads.
+            // The repeat has no iterations, so the tensor never becomes
+            // resident in the scratchpads.
             return 0;
     }
     return 1;
 }
 
-// Checks that home i, whose parts on the cores are `cut`, has on each core all
-// elements that access `a` of an op reads there.
+// Checks that home i (a resident tensor), divided among the cores as `cut`
+// says, has on each core all elements that access `a` of an op reads there.
 static dv_status check_read(const checker *c, int32_t i, const reach *cut,
                             int32_t op, const dv_access *a)
 {
-    // A home that holds one tile at a time has those of the reader's tile; any
-    // other home has the same elements during all tiles of the reader.
+    // A home (a resident tensor) that holds one tile at a time has the elements
+    // of the reader's tile; any other has the same elements during all tiles.
     int by_tile = in_tile_loop(c, cut->op);
     reach read;
     find_reach(c, op, a, 0, &read);
@@ -643,10 +649,11 @@ static dv_status check_memory(const checker *c, int32_t *hidden)
     return DV_OK;
 }
 
-// Checks a home that is copied from other cores' scratchpads. Cores wait for
-// each other only between groups. So the copy must be at the start of a group,
-// when all cores have written its source, and nothing in that group may
-// overwrite the source, which slower cores may still be copying.
+// Checks a home (a resident tensor) that is copied from other cores'
+// scratchpads. Cores wait for each other only between groups. So the copy must
+// be at the start of a group, when all cores have written its source, and
+// nothing in that group may overwrite the source, which slower cores may still
+// be copying.
 static dv_status check_waits(const checker *c, int32_t i)
 {
     const dv_home *h = &c->s->homes[i], *from = &c->s->homes[h->from];
@@ -729,7 +736,8 @@ static dv_status check_copy(const checker *c, int32_t i)
 static dv_status check_load(const checker *c, int32_t i, const int32_t *def)
 {
     const dv_home *h = &c->s->homes[i];
-    // Inside a group no core waits for the others.
+    // The load must be in a later group than the write: inside a group no core
+    // waits for the others.
     if (def[h->tensor] >= c->plan->groups[c->group_of[h->first_op]].first_op)
         return HOME_BREAKS(c, C15, i, "it is loaded before it is written");
     return DV_OK;
@@ -935,9 +943,10 @@ static dv_status check_sharing(const checker *c)
     return st;
 }
 
-// Checks rule C35 for home i and an op to which it is passed: all elements are
-// on some core, and no core begins the op before all have written the home, or
-// goes on before all have finished the op.
+// Checks rule C35 for home i (a resident tensor) and an op during which its
+// parts pass along the ring of cores: all elements are on some core, and no
+// core begins the op before all have written the home, or goes on before all
+// have finished the op.
 static dv_status check_passed(const checker *c, int32_t i, int32_t op)
 {
     const dv_home *h = &c->s->homes[i];
@@ -970,8 +979,8 @@ static dv_status check_passed(const checker *c, int32_t i, int32_t op)
     return DV_OK;
 }
 
-// Returns whether an index dim depends on two variables, or on one that another
-// dim depends on, too.
+// Returns whether the index of a dim depends on two variables, or on one that
+// the index of another dim depends on, too.
 static int is_slanted(const dv_op *o, const dv_access *a)
 {
     for (int d = 0; d < a->n_dims; d++) {
@@ -984,10 +993,10 @@ static int is_slanted(const dv_op *o, const dv_access *a)
     return is_diagonal(o, a);
 }
 
-// Returns whether the cores that work on an op go through tiles that differ in
-// the same way, round by round: each has as many, one after the other and in
-// the order of the cores, and they begin where the digits of the tile number
-// above those that vary on one core change.
+// Returns whether the cores that compute an op step through their tiles alike:
+// each has as many, consecutive and in the order of the cores, and the digits
+// of the tile number (one digit per variable) that change from tile to tile on
+// a core go through the same values on every core.
 static int is_in_step(const checker *c, int32_t op)
 {
     const dv_group *g = &c->plan->groups[c->group_of[op]];
@@ -1019,7 +1028,8 @@ static int is_written_in_group(const checker *c, int32_t i, int32_t tensor)
     return 0;
 }
 
-// Checks rule C35 for the reads of op i, except for what check_passed checks.
+// Checks rule C35 for the reads of op i that are received over the ring of
+// cores, except for what check_passed checks.
 static dv_status check_received(const checker *c, int32_t i)
 {
     const dv_op *o = &c->plan->ops->ops[i];
@@ -1057,8 +1067,8 @@ static dv_status check_received(const checker *c, int32_t i)
     return DV_OK;
 }
 
-// Checks that the listed ops receive a tensor from one place only: `what` is a
-// home, or DV_RING_MEMORY.
+// Checks that the listed ops receive a tensor over the ring from one source,
+// `what`: the number of a home (a resident tensor), or DV_RING_MEMORY.
 static dv_status check_once(const checker *c, int32_t tensor, int32_t what,
                             const int32_t *ops, int32_t n)
 {

@@ -16,8 +16,8 @@
 
 // What is known of a value at skipped points. SHIFTED and FADED are what a
 // softmax makes of -inf: an element minus the maximum of its row, and exp of
-// that. Each is -inf (or 0), or the whole row is nan, also at points that are
-// computed; the maximum must have the type of the row for that.
+// that. They are -inf and 0, unless the whole row is nan, also at points that
+// are computed; for that the maximum must have the row's dtype.
 typedef enum known { UNKNOWN, EXACT, SHIFTED, FADED } known;
 
 typedef struct fact {
@@ -36,7 +36,8 @@ typedef struct scope {
 
 static const fact no_fact = {UNKNOWN, 0};
 
-// Returns the variable that is an index by itself; -1: the index is another.
+// Returns the variable if the index is a variable alone; -1: it is anything
+// else.
 static int alone(const dv_op *o, const dv_index *x)
 {
     int v = dv_check_var(o, x);
@@ -57,7 +58,8 @@ static const dv_op *writer_in(const scope *s, int32_t tensor)
     return n == 1 && !found->is_extern && !found->update ? found : NULL;
 }
 
-// Evaluates a comparison of the region's variables where j = i + apart.
+// Evaluates a comparison of the skipped region's variables i and j at points
+// where j = i + apart.
 static int compare(const scope *s, const dv_expr *e, int64_t apart)
 {
     int64_t side[2];
@@ -92,8 +94,8 @@ static int holds(const scope *s, const dv_expr *e)
 }
 
 // Sets *to to the op of the group that writes the tensor which `a` reads, with
-// the variables i and j of that op. Returns 0 if there is none, or if what is
-// read in the region j >= i + from is not what the op writes in its own.
+// the variables i and j of that op. Returns 0 if there is none, or if elements
+// read in the region j >= i + from are not those written in that op's region.
 static int enter(scope *to, const scope *s, const dv_access *a)
 {
     const dv_op *w = writer_in(s, a->tensor);
@@ -109,8 +111,8 @@ static int enter(scope *to, const scope *s, const dv_access *a)
     return w && !a->has_border && to->j >= 0 && to->i >= 0;
 }
 
-// Returns whether `row` reads the value that an op of the group makes by
-// reducing over j all elements of the row of which `of` reads one.
+// Returns whether `row` reads the result of an op of the group that reduces,
+// with `reducer` over j, the whole row of which `of` reads one element.
 static int reduces_row(const scope *s, const dv_expr *row, const dv_expr *of,
                        dv_reducer reducer)
 {
@@ -148,7 +150,8 @@ static int reduces_row(const scope *s, const dv_expr *row, const dv_expr *of,
     return reduced == body->vars;
 }
 
-// Finds out what an expression is in the region; `depth` limits the walk.
+// Derives what is known of an expression in the skipped region; `depth` limits
+// the recursion into the ops that write what it reads.
 static fact fact_of(const scope *s, const dv_expr *e, int depth)
 {
     scope inner;
@@ -201,8 +204,8 @@ static int is_zero(fact x)
     return x.what == FADED || (x.what == EXACT && x.value == 0);
 }
 
-// Returns whether a product in a sum is 0 in the region: one factor is, and the
-// other is finite because the plan guards it.
+// Returns whether a product in a sum is 0 in the skipped region: one factor is
+// 0, and the other is finite because the guard in the plan tests it.
 static int product_is_zero(const scope *s, const dv_expr *e, int guarded)
 {
     if (!guarded || e->kind != DV_EXPR_APPLY || e->fn != DV_FN_MUL)
@@ -224,7 +227,8 @@ static int product_is_zero(const scope *s, const dv_expr *e, int guarded)
     return 0;
 }
 
-// Returns whether reducing the skipped points changes nothing.
+// Returns whether the op's reduction does not change by leaving out the skipped
+// points, because the operand there is the reducer's identity.
 static int reduces_identity(const scope *s, const dv_op_schedule *as)
 {
     const dv_expr *r = dv_op_reduce(s->o);
@@ -238,8 +242,8 @@ static int reduces_identity(const scope *s, const dv_op_schedule *as)
            (is_zero(x) || product_is_zero(s, r->arg[0], guarded));
 }
 
-// Returns the op of the group that reads skipped elements of what `s` writes
-// without skipping them; NULL: there is none.
+// Returns an op that reads skipped elements of the tensor that `s` writes
+// without skipping them itself; NULL: there is none.
 static const dv_op *other_reader(const scope *s, const dv_skip *skip)
 {
     for (int32_t k = 0; k < s->plan->ops->n_ops; k++) {
@@ -282,7 +286,8 @@ static int is_kept(const dv_plan *plan, int32_t tensor)
     return 0;
 }
 
-// Returns whether the group has other ops that skip from another distance.
+// Returns whether another op of the group skips from another distance `from`,
+// or by other steps `by`.
 static int differs(const dv_plan *plan, const dv_group *g, const dv_skip *s)
 {
     for (int32_t i = g->first_op; i < g->end_op; i++) {

@@ -23,8 +23,8 @@ typedef struct input {
     dv_box box;     // what this rank reads
     dv_exchange *e; // NULL: every rank has what it reads
     dv_transfer *f;
-    // Memory of the size of `box`. Only elements that the rank does not own, or
-    // that are read for the edges, are written to it. NULL data: not needed.
+    // Memory of the size of `box` into which received elements are unpacked,
+    // and own elements copied that the edges read. NULL data: not needed.
     dv_mem copies;
 } input;
 
@@ -40,7 +40,7 @@ typedef struct job {
 
 // -- Shapes -------------------------------------------------------------------
 
-// Broadcasts the shapes of the operands.
+// Finds the shape of the result by broadcasting the operands' shapes.
 static dv_status result_shape(int *n_dims, int64_t *shape,
                               const dv_darray *const *operands, int n,
                               dv_diag *diag)
@@ -112,7 +112,8 @@ static int same_range(dv_range a, dv_range b)
     return a.off == b.off && a.size == b.size;
 }
 
-// Returns 1 if no rank can lack an element. All ranks get the same answer.
+// Returns 1 if every rank owns all that it reads, so that no messages are
+// needed. All ranks get the same answer.
 static int all_there(const dv_dist *have, const dv_dist *wanted)
 {
     if (have->n_axes != wanted->n_axes ||
@@ -209,8 +210,8 @@ static dv_box find_core(const job *j)
     return core;
 }
 
-// Computes a box of the result, from the copies of what was received, or from
-// the operands' own memory.
+// Computes a box of the result, reading the operands' own memory or, if
+// `copies` is 1, the copies with received elements.
 static dv_status compute(job *j, const dv_box *box, int copies, dv_diag *diag)
 {
     dv_function_array to = {.data = dv_mem_at(&j->out, box)};
@@ -241,8 +242,9 @@ static dv_status compute(job *j, const dv_box *box, int copies, dv_diag *diag)
                            shape, &to, from, diag);
 }
 
-// Starts all messages, computes the core, waits, and computes the edges. The
-// messages are completed even if computing fails.
+// Starts all messages, computes the core (results that need no received
+// elements), waits, and computes the edges (all other results). The messages
+// are completed even if computing fails.
 static dv_status run(job *j, dv_diag *mine, dv_diag *diag)
 {
     dv_box core = find_core(j), edges[2 * DV_MAX_DIMS];
@@ -369,9 +371,10 @@ dv_status dv_darray_apply(dv_darray *to, const char *function,
     return apply(to, f, operands, n_operands, diag);
 }
 
-// Returns the distribution of a new result: over the grid of the first operand
-// with the most dims, each dim cut as that of the first operand over this grid
-// that has the dim.
+// Returns the distribution of a new result. It has the grid of the first
+// operand with all dims of the result. Each dim is cut as in that operand or,
+// if it does not cut the dim, in the first other operand over this grid that
+// does.
 static dv_status result_dist(dv_dist *out, const dv_darray *const *operands,
                              int n, dv_diag *diag)
 {

@@ -37,9 +37,9 @@ static dv_status want(void *user, int64_t rank, dv_box_list *out, dv_diag *diag)
     return dv_box_list_add(out, &boxes[rank], diag);
 }
 
-// Sets the widths of the halo that makes the own box of each rank its box.
-// Returns 0 if a box does not contain what its rank owns, or has elements where
-// its rank owns none.
+// Computes the halo widths that extend every rank's own box to its box in
+// boxes[]. Returns 0 if a box does not contain what its rank owns, or has
+// elements where its rank owns none.
 static int find_widths(const dv_darray *a, const dv_box *boxes, int64_t *widths)
 {
     int n = a->dist.n_dims;
@@ -60,7 +60,7 @@ static int find_widths(const dv_darray *a, const dv_box *boxes, int64_t *widths)
     return 1;
 }
 
-// Restricts the own box to the array's memory.
+// Restricts the box that this rank owns to the box that it has in memory.
 static void own_part(dv_darray *a)
 {
     const dv_box *in = &a->mem.box;

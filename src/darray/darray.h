@@ -140,8 +140,8 @@ struct dv_darray {
     dv_transfer
         *halo_transfer; // messages of the halo exchange, created on first use
     int is_view;
-    // The box of some rank leaves out elements that the rank owns, so that
-    // other ranks cannot get them (dv_darray_repartition).
+    // 1 if the memory of some rank leaves out elements that the rank owns, so
+    // that other ranks cannot get them (dv_darray_repartition).
     int partial;
     dv_arena arena; // all memory of this array, including this struct
 };
@@ -164,7 +164,8 @@ dv_status dv_darray_check_pair(const dv_darray *to, const dv_darray *from,
 dv_status dv_darray_make(dv_darray **out, dv_team_link *p, dv_elem type,
                          const dv_dist *d, const dv_halo *halo, void *data,
                          const int64_t *strides, dv_diag *diag);
-// The same for an array whose memory on this rank is the box `local`.
+// Does the same as dv_darray_make for an array whose memory on this rank is the
+// box `local`.
 dv_status dv_darray_make_box(dv_darray **out, dv_team_link *p, dv_elem type,
                              const dv_dist *d, const dv_halo *halo,
                              const dv_box *local, dv_diag *diag);

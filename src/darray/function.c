@@ -172,7 +172,7 @@ uint64_t dv_function_hash(const dv_function *f, uint64_t h)
 
 // -- Programs -----------------------------------------------------------------
 
-// A session of one program, which the text identifies.
+// A cache entry: the session (a program with its plans) for a program text.
 typedef struct entry {
     char *text;
     dv_session *session;
@@ -207,8 +207,8 @@ void dv_function_cache_free(dv_function_cache *c)
     dv_release(c);
 }
 
-// Writes the program. Its operands have as many dims as the result, also those
-// that broadcast, which have strides of 0.
+// Writes the program that computes a function of arrays. Its operands have as
+// many dims as the result, also those that broadcast, whose strides are 0.
 static char *write_program(const dv_function *f, const dv_elem *types,
                            dv_elem type, int n_dims)
 {
@@ -254,7 +254,8 @@ static dv_status make_session(dv_session **out, const dv_team_link *p,
     return st;
 }
 
-// Finds the session of a program, or makes it. `text` is moved.
+// Finds the session (a program with its plans) for a program text, or makes it.
+// Takes ownership of `text`.
 static dv_status use_session(dv_session **out, dv_team_link *p, char *text,
                              dv_diag *diag)
 {

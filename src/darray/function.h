@@ -10,14 +10,15 @@ enum { DV_FUNCTION_OPERANDS = 3 };
 
 typedef struct dv_function dv_function;
 
-// Finds the function for operands of these types, and the type of its result.
+// Finds the function `name` for operands of these types, and the type of its
+// result.
 dv_status dv_function_find(const dv_function **out, dv_elem *type,
                            const char *name, const dv_elem *types, int n,
                            dv_diag *diag);
 // Finds the conversion from one type to another.
 dv_status dv_function_cast(const dv_function **out, dv_elem from, dv_elem to,
                            dv_diag *diag);
-// Continues the hash h with the function's number.
+// Continues the hash h with the function's name and operand count.
 uint64_t dv_function_hash(const dv_function *f, uint64_t h);
 
 // An array in memory; strides in elements, 0 in dims that broadcast.
@@ -26,7 +27,8 @@ typedef struct dv_function_array {
     int64_t stride[DV_MAX_DIMS];
 } dv_function_array;
 
-// Computes an array of this shape, none of whose sizes is 0, on this rank.
+// Applies a function to arrays of this shape, none of whose sizes is 0, in the
+// memory of this rank.
 dv_status dv_function_run(const dv_function *f, dv_team_link *p,
                           const dv_elem *types, dv_elem type, int n_dims,
                           const int64_t *shape, const dv_function_array *to,

@@ -24,8 +24,8 @@ struct dv_dim_classes {
     int32_t *order;  // tensors, sorted by the priority with which they are cut
     int32_t n_dims, n_tensors;
     int32_t *size; // number of dims of each class, at its root
-    // Pairs of roots whose classes have dims of the same tensor, which stays so
-    // when they grow.
+    // Pairs of class roots that cannot be merged, because both classes have
+    // dims of the same tensor; this stays so when they grow.
     dv_table apart;
     dv_arena *arena;
 };
@@ -37,8 +37,8 @@ static int32_t class_of(const dv_dim_classes *a, int32_t dim)
     return dim;
 }
 
-// Returns whether the class of root `small` has a dim of a tensor that has one
-// in class `large`, too.
+// Returns whether some tensor has dims in both of these classes (sets of dims
+// that are cut alike), which are given by their roots.
 static int share_tensor(const dv_dim_classes *a, int32_t small, int32_t large)
 {
     int32_t i = small;
@@ -231,14 +231,14 @@ typedef struct chooser {
     dv_plan_team *t;
     const dv_dim_classes *a;
     const dv_program *p;
-    int8_t *axis_of; // axis of each class (dims indexed by the same variables);
-                     // -1: none yet
+    // Axis of each class (dims indexed by the same variables); -1: none yet.
+    int8_t *axis_of;
     int8_t
         *memory_axis_of; // axis of each class that is cut only to save memory
     int8_t *filled;      // per dim: 1 if it is cut only to save memory
-    int quiet;    // 1: give no warnings, because the grid is only a candidate
-    double share; // elements of the anchor (the largest written tensor) that
-                  // one rank owns
+    int quiet; // 1: give no warnings, because the grid is only a candidate
+    // Elements of the anchor (the largest written tensor) that one rank owns.
+    double share;
 } chooser;
 
 static uint32_t used_axes(const dv_dist *d)
@@ -484,7 +484,8 @@ static void cut_reductions(chooser *c)
         const dv_op *op = &c->p->ops[i];
         const dv_expr *e = dv_op_reduce(op);
         dv_split_reduction f;
-        // Partial sums are a tensor with one dim per written variable.
+        // Partial sums are a tensor with one dim per variable that is not
+        // reduced, so there may be at most DV_MAX_DIMS of those.
         if (!e || op->is_extern || dv_access_is_indirect(&op->write) ||
             n_written(op) > DV_MAX_DIMS)
             continue;

@@ -27,8 +27,8 @@ void dv_exchange_destroy(dv_exchange *e)
 {
     if (!e)
         return;
-    dv_arena arena = ((exchange *)e)->arena; // a copy, because e itself lives
-                                             // in the arena that is freed
+    // Free a copy of the arena's struct, because e itself is in the arena.
+    dv_arena arena = ((exchange *)e)->arena;
     dv_arena_free(&arena);
 }
 
@@ -153,7 +153,8 @@ static dv_status check_widths(int64_t before, int64_t after, dv_diag *diag)
                    before, after);
 }
 
-// `before` and `after` are the largest widths of any rank.
+// Creates a halo exchange. h->before and h->after are the largest halo widths
+// of any rank, in each dim.
 static dv_status halo_exchange(dv_exchange **out, int64_t rank, halo *h,
                                dv_diag *diag)
 {

@@ -16,7 +16,7 @@ static int samples(int64_t n, int64_t at[3], double weight[3])
 }
 
 // Returns the number of elements of a tensor that a rank must receive for an
-// op. All its reads of the tensor count as one, of their bounding box.
+// op, estimated by the bounding box of all that the op reads of it.
 static double lacks(const dv_plan_team *t, const dv_program *p, int32_t op,
                     int first_read, int64_t rank, const dv_iter_space *s)
 {
@@ -112,8 +112,8 @@ typedef struct search {
     const dv_dim_classes *a;
     const dv_program *p;
     dv_diag *diag;
-    double least_weight; // smallest dv_team_weight (largest part of a rank) of
-                         // all grids
+    // Smallest dv_team_weight (largest part of a rank) of all grids.
+    double least_weight;
     double best_cost, best_weight;
     int64_t best[DV_MAX_AXES];
     int found, weigh; // weigh is 1 while least_weight is computed, then 0
@@ -143,8 +143,8 @@ static dv_status try_grid(search *s)
     return st;
 }
 
-// Tries all grids with the given number of axes. Long axis 0 comes first,
-// because cuts along it keep rows contiguous in memory, and the first of
+// Tries all grids with the given number of axes. Those with a long axis 0 come
+// first, because cuts along it keep rows contiguous in memory, and the first of
 // equally good grids is taken.
 static dv_status try_all(search *s, const int64_t *divisors, int n,
                          int64_t size)

@@ -186,7 +186,8 @@ static void products_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
-// The messages of larger teams are listed for the plan's own rank only.
+// Largest team of which the messages of all ranks are printed; of a larger team
+// only those of the plan's own rank are.
 enum { MOST_LISTED_RANKS = 64 };
 
 // Prints the messages that all ranks send, and which box of each tensor each

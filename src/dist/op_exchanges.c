@@ -72,8 +72,7 @@ static int still_valid(const dv_program *p, const dv_op_exchange *old,
                       p->repeats[r].end_op))
             return 0; // an earlier iteration has overwritten them
         if (had && !has && p->repeats[r].times == 0)
-            return 0; // the repeat around `old` runs 0 times, so nothing was
-                      // received
+            return 0; // nothing is received in a repeat with 0 iterations
     }
     return 1;
 }

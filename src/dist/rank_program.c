@@ -23,8 +23,9 @@ typedef struct builder {
     const dv_plan_team *team;
     int64_t rank;
     int overlap;
-    // For each tensor of the team's program: 1 if an access selects its
-    // elements by an index that is read, and if an op or a message writes it.
+    // For each tensor of the team's program, indexed is 1 if it is accessed
+    // through an index read from a tensor, written if an op or a message writes
+    // it.
     char *indexed, *written;
     dv_table numbers; // of names: the last number that was appended
     int32_t messages; // the tensor that events write
@@ -34,8 +35,8 @@ typedef struct builder {
 
 // -- Tensors -----------------------------------------------------------------
 
-// Marks the tensors that an op accesses through an index which it reads, and
-// those that an op or a message writes.
+// Marks the tensors that an op accesses through an index read from a tensor,
+// and those that an op or a message writes.
 static int mark_tensors(builder *b)
 {
     const dv_program *p = b->from;
@@ -81,7 +82,7 @@ static void find_boxes(builder *b)
     }
 }
 
-// Returns the outermost repeat around an op, or -1.
+// Returns the outermost repeat (a loop of the program) around an op, or -1.
 static int32_t outer_repeat(const dv_program *p, int32_t op)
 {
     for (int32_t i = 0; i < p->n_repeats; i++)
@@ -91,7 +92,7 @@ static int32_t outer_repeat(const dv_program *p, int32_t op)
 }
 
 // Marks the tensors that a checkpoint must save: inputs, outputs, and those
-// that are used by ops inside and outside of the same repeat.
+// that are used by ops inside and outside of the same repeat (loop).
 static int find_kept(builder *b)
 {
     const dv_program *p = b->from;
@@ -171,7 +172,8 @@ static int add_tensors(builder *b)
         r->tensor[i] = -1;
         if (dv_box_empty(&r->local[i]))
             continue;
-        // A tensor of which a part is received has memory that is bound.
+        // Besides the tensors that checkpoints save, those of which a part is
+        // received get memory bound from outside of the program.
         int bound = r->kept[i] || !dv_box_in(&r->local[i], &r->own[i]);
         int only_out =
             t->is_output && !t->is_input && dv_box_in(&r->local[i], &r->own[i]);
@@ -183,8 +185,8 @@ static int add_tensors(builder *b)
     return 1;
 }
 
-// Gives the rank's parts of tensors the notes on where the tensors lie in a
-// machine that computes on tiles; fails if shards do not fit a part.
+// Copies the memory notes (where a tensor is stored in a machine that computes
+// on tiles) to the rank's parts; fails if shards do not fit a part.
 static dv_status note_tensors(builder *b)
 {
     dv_program *p = b->r->p;
@@ -210,7 +212,8 @@ static dv_status note_tensors(builder *b)
 
 // -- Ops ---------------------------------------------------------------------
 
-// Appends an op that computes a part of op `of` of the team's program, or -1.
+// Appends an op; `of` is the op of the team's program that it computes a part
+// of, or -1.
 static int push_op(builder *b, const dv_op *op, int32_t of)
 {
     dv_rank_program *r = b->r;
@@ -222,7 +225,7 @@ static int push_op(builder *b, const dv_op *op, int32_t of)
     return 1;
 }
 
-// Adds the tensor that events write.
+// Adds the tensor that events (the ops at which the rank communicates) write.
 static int add_messages(builder *b)
 {
     dv_rank_program *r = b->r;
@@ -256,7 +259,8 @@ static int push_event(builder *b, dv_rank_act act, int32_t of)
     return push_op(b, &op, -1);
 }
 
-// Makes an access of an op with n_vars variables: dim d has at[d] + variable d.
+// Makes an access for an op with n_vars variables: the index of dim d is at[d]
+// + variable d.
 static int box_access(builder *b, dv_access *a, int32_t tensor, int n_dims,
                       int n_vars, const int64_t *at)
 {
@@ -310,7 +314,8 @@ static int push_copy(builder *b, const corner *to, const corner *from,
            push_op(b, &op, -1);
 }
 
-// Returns where a box of a tensor lies in the rank's local box.
+// Returns the position of a box of the team's tensor in the rank's tensor,
+// which holds the rank's local box only.
 static corner in_local(const builder *b, int32_t tensor, const dv_box *box)
 {
     corner p = {.tensor = b->r->tensor[tensor]};
@@ -321,8 +326,8 @@ static corner in_local(const builder *b, int32_t tensor, const dv_box *box)
 
 // -- Parts of the team's ops -------------------------------------------------
 
-// Returns by how much a variable is shifted: the offset of the local box in the
-// dim that the variable selects.
+// Returns by how much an op's variable is shifted for the rank: the offset of
+// the rank's local box in the dim that the variable selects.
 static int64_t shift_of(const builder *b, const dv_op *op, int v)
 {
     for (int k = -1; k < op->n_reads; k++) {
@@ -334,8 +339,8 @@ static int64_t shift_of(const builder *b, const dv_op *op, int v)
     return 0;
 }
 
-// Copies an access to the rank's tensors. n_vars is the number of variables of
-// the new op, which are the first ones of the old op.
+// Translates an access from the team's tensors to the rank's. n_vars is the
+// number of variables of the new op, which are the first ones of the old op.
 static int map_access(builder *b, dv_access *out, const dv_access *a,
                       const int64_t *shift, int n_vars)
 {
@@ -344,8 +349,8 @@ static int map_access(builder *b, dv_access *out, const dv_access *a,
         return 0;
     for (int d = 0; d < a->n_dims; d++) {
         index[d] = a->index[d];
-        // The dim of an indirect index is whole, and its values count elements
-        // of the team's tensor.
+        // The rank has a dim with an indirect index as a whole, because index
+        // values count elements of the team's tensor: no shift.
         if (index[d].via < 0)
             index[d].base -= b->r->local[a->tensor].dim[d].off;
         for (int v = 0; v < n_vars; v++)
@@ -370,8 +375,9 @@ static dv_var *map_vars(builder *b, const dv_op *op, const dv_iter_space *box,
     return vars;
 }
 
-// Copies an expression of an op whose variables are shifted: the value of a
-// variable stays that of the team's op. Returns NULL if out of memory.
+// Copies an expression of an op whose variables are shifted. Where it uses the
+// value of a variable, the shift is added, so that the value stays that of the
+// team's op. Returns NULL if out of memory.
 static const dv_expr *map_values(builder *b, const dv_expr *e,
                                  const int64_t *shift)
 {
@@ -396,8 +402,9 @@ static int is_bound(const builder *b, int32_t tensor)
     return b->r->p->tensors[b->r->tensor[tensor]].is_input;
 }
 
-// Appends the part `box` of an op. Reads of the tensor that the op writes go to
-// `snapshot`, a copy of it from before the op; -1: there is none.
+// Appends an op that computes the points `box` of a team's op. Reads of the
+// tensor that the op writes go to `snapshot`, a copy of it from before the op;
+// -1: there is none.
 static int push_part(builder *b, int32_t number, const dv_iter_space *box,
                      int32_t snapshot)
 {
@@ -424,8 +431,9 @@ static int push_part(builder *b, int32_t number, const dv_iter_space *box,
 
 // -- Reductions that are split over ranks ------------------------------------
 
-// Makes the reads of a part of an op's expression. `shift` is that of the op's
-// variables; n_vars of them are variables of the new op.
+// Makes the reads of an op that computes a part of the expression of `from`.
+// `shift` is that of the variables of `from`, of which the new op has the first
+// n_vars.
 static dv_access *map_reads(builder *b, const dv_op *from,
                             const dv_expr_part *part, const int64_t *shift,
                             int n_vars)
@@ -457,7 +465,7 @@ static dv_dtype type_of_parts(dv_compute_type c)
 }
 
 // Appends the op that computes the rank's partial sums. They are a tensor with
-// one dim per written variable.
+// one dim per variable that is not reduced.
 static int push_partial_sums(builder *b, int32_t number)
 {
     const dv_op *from = &b->from->ops[number];
@@ -519,7 +527,8 @@ static int push_results(builder *b, int32_t number)
 
 // -- Exchanges ---------------------------------------------------------------
 
-// Adds the buffer of box number i that is sent or, if not `out`, received.
+// Adds a message buffer, a tensor of the rank's program, for box number i of an
+// exchange, which is sent or, if not `out`, received.
 static int32_t add_buffer(builder *b, int32_t tensor, const dv_box *box,
                           int32_t i, int out)
 {
@@ -559,8 +568,8 @@ static int add_receives(builder *b, int32_t exchange)
     return 1;
 }
 
-// Appends the copies of all received boxes to the tensor and, unless it is -1,
-// to its snapshot.
+// Appends the copies of all received boxes from the message buffers to the
+// tensor and, unless it is -1, to `snapshot`, its copy with old values.
 static int push_unpacks(builder *b, int32_t exchange, int32_t snapshot)
 {
     const dv_op_exchange *e = &b->r->exchanges[exchange];
@@ -577,7 +586,8 @@ static int push_unpacks(builder *b, int32_t exchange, int32_t snapshot)
     return 1;
 }
 
-// Appends the exchanges that take place once, before a repeat.
+// Appends the exchanges that take place once, before a repeat (a loop of the
+// program), instead of in every iteration.
 static int push_hoisted(builder *b, int32_t repeat)
 {
     for (int32_t i = 0; i < b->team->n_op_exchanges; i++)
@@ -626,8 +636,8 @@ static int push_snapshot(builder *b, int32_t number, int32_t *snapshot)
 }
 
 // Returns 1 if the points of `core` write a box without elements of other
-// points between them. Those of a variable that shares a dim of the written
-// tensor with another one may not.
+// points between them. There may be such elements if a variable that `core`
+// restricts shares a dim of the written tensor with another variable.
 static int writes_box(const dv_op *op, const dv_iter_space *target,
                       const dv_iter_space *core)
 {
@@ -645,8 +655,8 @@ static int writes_box(const dv_op *op, const dv_iter_space *target,
 }
 
 // Returns 1 if the op is computed in two steps: *core while messages travel,
-// the remainder after they have arrived. Points of a scatter may write the same
-// element, of which the last one must stay, so that it is computed in one step.
+// the remainder after they have arrived. A scatter is computed in one step:
+// several points may write one element, and the last of them must win.
 static int overlaps(const builder *b, int32_t op, dv_iter_space *core)
 {
     const dv_op *o = &b->from->ops[op];
@@ -657,14 +667,14 @@ static int overlaps(const builder *b, int32_t op, dv_iter_space *core)
            writes_box(o, &b->r->targets[op], core);
 }
 
-// Exchanges `first` to `end` - 1 of the team's plan. next_of skips those that
-// are sent once before a repeat.
+// Exchanges `first` to `end` - 1 of the team's plan, which are for one op.
+// next_of skips those that are sent once before a repeat (loop).
 typedef struct exchanges {
     int32_t first, end;
 } exchanges;
 
 // Returns the number of the first exchange from number i on that is sent each
-// time the op runs, not once before a repeat; x.end if there is none.
+// time the op runs, not once before a repeat (loop); x.end if there is none.
 static int32_t next_of(const builder *b, exchanges x, int32_t i)
 {
     while (i < x.end && b->team->op_exchanges[i].repeat >= 0)
@@ -677,8 +687,8 @@ static int32_t next_of(const builder *b, exchanges x, int32_t i)
     i < (x).end;                                                               \
     i = next_of(b, x, i + 1)
 
-// Appends what the rank computes of an op, while messages travel and after they
-// have arrived.
+// Appends the ops that compute the rank's part of an op: the points that need
+// no messages while these travel, the others after they have arrived.
 static int push_target(builder *b, int32_t op, exchanges x)
 {
     dv_iter_space core, edges[2 * DV_MAX_VARS];
@@ -724,8 +734,8 @@ static int push_team_op(builder *b, int32_t op, exchanges x)
 
 // -- The program -------------------------------------------------------------
 
-// Begins the repeats that begin at an op of the team's program; `next` is the
-// first of them.
+// Begins the repeats (loops) that begin at an op of the team's program; *next
+// is the number of the first of them.
 static int begin_repeats(builder *b, int32_t op, int32_t *next)
 {
     const dv_program *from = b->from;
@@ -739,8 +749,8 @@ static int begin_repeats(builder *b, int32_t op, int32_t *next)
     return 1;
 }
 
-// Ends the repeats that end at an op. One of which the rank computes nothing
-// gets an event, because all ranks run through all iterations.
+// Ends the repeats (loops) that end at an op. If the rank has no op in one, it
+// gets an event without effect, because all ranks run all iterations.
 static int end_repeats(builder *b, int32_t op)
 {
     dv_program *p = b->r->p;
@@ -822,7 +832,8 @@ static void renumber(int32_t *tensors, int32_t n, const int32_t *new_of)
         tensors[i] = tensors[i] < 0 ? -1 : new_of[tensors[i]];
 }
 
-// Numbers the tensors as reading the printed program would.
+// Renumbers the tensors, and names the ops, as parsing the printed program
+// would.
 static dv_status number_tensors(builder *b)
 {
     dv_rank_program *r = b->r;

@@ -28,7 +28,8 @@
 #define DV_RANK_PROGRAM_H
 #include "dist/dist.h"
 
-// What a rank does when it reaches one of the ops that write `messages`.
+// What a rank does at an event: one of its ops that write to the tensor
+// `messages`.
 typedef enum dv_rank_act {
     DV_ACT_NOTHING, // keeps a repeat in the program that has no other op
     DV_ACT_START,   // starts the messages of an exchange
@@ -43,9 +44,11 @@ typedef struct dv_rank_event {
 } dv_rank_event;
 
 typedef struct dv_rank_program {
-    // The program; it borrows expressions and names from the team's program.
+    // The rank's program; it borrows expressions and names from the team's
+    // program.
     dv_program *p;
-    // Name of the tensor that events write; NULL if there are no events.
+    // Name of the tensor that events (the ops at which the rank communicates)
+    // write; NULL if there are no events.
     const char *messages;
     // For each op of p, the op of the team's program that it computes a part
     // of; -1 if it copies, communicates, or computes partial sums of an op.
@@ -80,9 +83,9 @@ typedef struct dv_rank_program {
 dv_status dv_rank_program_create(dv_rank_program **out, const dv_plan *plan,
                                  int64_t rank, int overlap, dv_diag *diag);
 void dv_rank_program_destroy(dv_rank_program *r);
-// Plans the program of a rank (ranks.c), with those pins of the options that
-// are about ops of which the rank has a part. r->p then belongs to the plan,
-// which borrows team_ops (see dv_plan_rank).
+// Plans the program of a rank (ranks.c). Pins (choices that the user
+// prescribes) about ops of which the rank has no part are left out. r->p then
+// belongs to the plan, which borrows team_ops (see dv_plan_rank).
 dv_status dv_rank_program_plan(dv_plan **out, const dv_plan *team,
                                dv_rank_program *r, const int32_t *team_ops,
                                const dv_plan_options *options, dv_diag *diag);

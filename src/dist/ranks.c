@@ -23,7 +23,8 @@
 
 enum { MOST_RANKS = 16, MOST_CORES = 1 << 20 };
 
-// Returns the class that has the program `text`, or NULL.
+// Returns the class of ranks (ranks with equal programs) that has the program
+// `text`, or NULL.
 static dv_rank_class *find_class(dv_plan *plan, const char *text)
 {
     for (int32_t i = 0; i < plan->n_classes; i++)
@@ -38,7 +39,7 @@ static dv_plan_options options_of(const dv_pass_cx *cx, const dv_plan *plan,
                                   int own)
 {
     dv_plan_options o = *cx->options;
-    // The team's plan has its cores limited already.
+    // The target in the team's plan is already limited to the allowed cores.
     o.team = o.rank = o.cores = 0;
     o.n_allowed = o.n_holes = 0;
     o.grid = NULL;
@@ -73,9 +74,10 @@ static int applies(const dv_program *p, const char *pin)
     return 0;
 }
 
-// Leaves out the pins and bars about ops, variables and tensors of which the
-// rank has no part. Those about nothing of the team are kept, so that they are
-// reported as errors.
+// Removes the pins (choices that the user prescribes) and bars (what the user
+// keeps out of scratchpads) about ops, variables and tensors of which the rank
+// has no part. Those that match nothing in the team's program are kept, so that
+// they are reported as errors.
 static int keep_pins(dv_plan_options *o, const dv_plan *team,
                      const dv_program *p, dv_arena *arena)
 {
@@ -117,7 +119,8 @@ static const char *copy_text(dv_arena *arena, const char *text)
     return text ? dv_arena_copy(arena, text, strlen(text)) : NULL;
 }
 
-// Keeps the options for ranks that are planned again.
+// Copies the options into the team's plan, for ranks that are planned again
+// when they run.
 static dv_status keep_options(const dv_pass_cx *cx, dv_plan *plan)
 {
     dv_arena *arena = &plan->arena;
@@ -150,7 +153,8 @@ static dv_status keep_options(const dv_pass_cx *cx, dv_plan *plan)
     return ok ? DV_OK : dv_nomem(cx->diag);
 }
 
-// Plans the program of a rank that has no class yet; `text` is that program.
+// Plans the program `text` of a rank and adds a class of ranks (ranks with
+// equal programs) for it.
 static dv_status add_class(dv_pass_cx *cx, dv_plan *plan, dv_rank_program *r,
                            const char *text, int own)
 {
@@ -231,7 +235,8 @@ void dv_ranks_print(dv_text *out, const dv_plan *plan)
     dv_put(out, "ranks {\n");
     for (size_t i = 0; o && i < o->n_pins; i++)
         dv_put(out, "    pin \"%s\"\n", o->pins[i]);
-    // Other bars are about ops that the plan no longer has.
+    // A bar (what the user keeps out of scratchpads) is left out if planning
+    // has removed its op or tensor from the program.
     for (size_t i = 0; o && i < o->n_bars; i++)
         if (dv_bar_applies(plan->ops, o->bars[i]))
             dv_put(out, "    bar \"%s\"\n", o->bars[i]);

@@ -40,8 +40,8 @@ dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in)
 }
 
 // Returns the element type of intermediate results. Floats hold the operands
-// and the result without rounding. Integers wrap around, so that their last
-// bits are right in any type that is wide enough; u64 has the bits of i64.
+// and the result without rounding. For integers any type that is as wide as the
+// result will do, because they wrap: i64 has the bits of u64.
 static dv_dtype wide(const dv_array *in, size_t n_in, dv_dtype result)
 {
     dv_array both[2] = {{.dtype = dv_einsum_dtype(in, n_in)},

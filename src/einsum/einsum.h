@@ -266,10 +266,7 @@ void dv_formula_program(dv_text *out, const dv_formula *f, const dv_array *in,
 
 // The functions of exec.c and cache.c implement the public API.
 
-// The parts of an einsum that are the same for all runs. A core is immutable,
-// reference-counted, and shared by execs (the objects that run it) and the
-// cache of plans.
-// How an operand lies in memory. The program has its dims in the order of
+// How an operand is stored in memory. The program has its dims in the order of
 // descending strides, so that kernels read rows.
 typedef struct dv_operand_layout {
     const int64_t *shape;   // in the order of the caller's dims
@@ -278,6 +275,9 @@ typedef struct dv_operand_layout {
     const int8_t *order;
 } dv_operand_layout;
 
+// The parts of an einsum that are the same for all runs. A core is immutable,
+// reference-counted, and shared by execs (the objects that run it) and the
+// cache of plans.
 typedef struct dv_einsum_core {
     dv_arena arena; // all memory of the core, including this struct
     atomic_int refs;

@@ -292,7 +292,8 @@ dv_status dv_einsum_bind(dv_einsum_exec *e, size_t i, void *data,
     return dv_exec_bind_strided(e->exec, (int)i, data, in_order, diag);
 }
 
-// Sets the elements of dims `d` and inner of the output to 0.
+// Sets the part of the output at `at` to 0: all elements along dim `d` and the
+// dims after it.
 static void clear(const slot *s, int d, char *at)
 {
     size_t size = (size_t)dv_dtype_get(s->dtype)->size_bytes;

@@ -139,7 +139,8 @@ static dv_status wait_any(dv_mpi *m, const mpi_message_set *w,
     }
 }
 
-// Waits for a request, at most until the time-out. `doing` is for the message.
+// Waits for a request, at most until the time-out. `doing` says in an error
+// message what the rank waited for.
 static dv_status wait_for(dv_mpi *m, MPI_Request *r, const char *doing)
 {
     double start = 0;

@@ -4,8 +4,8 @@
 
 int64_t dv_mpi_launched(int64_t *rank)
 {
-    // The variables of Open MPI, then of MPICH and other launchers that use
-    // PMI.
+    // Environment variables with the number of ranks and this rank's number:
+    // those of Open MPI, then of MPICH and other launchers that use PMI.
     static const char *const names[][2] = {
         {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
         {"PMI_SIZE", "PMI_RANK"}};

@@ -20,7 +20,7 @@
 enum { MAX_THREADS = 1024 };
 
 // The messages of one exchange: one buffer per partner rank, in which the boxes
-// for it, or from it, lie one after the other.
+// for it, or from it, are stored one after the other.
 typedef struct exchange {
     dv_message_buffer *sends, *receives;
     int32_t n_sends, n_receives;
@@ -48,7 +48,8 @@ struct dv_rank {
     // none.
     dv_message_set *in_flight;
     dv_diag *diag; // the caller's error messages
-    // Callback after each iteration of an outermost repeat.
+    // Callback after each iteration of an outermost repeat (a loop of the
+    // program).
     dv_rank_step step;
     void *user;
     int64_t round;          // iterations of the current repeat so far
@@ -213,7 +214,8 @@ static void number_tensors(dv_rank *r, const char *const *names)
     }
 }
 
-// Plans the rank with the options of the team's plan and proves that plan.
+// Plans this rank's program again, with the options of the team's plan, and
+// lets the checker prove the new plan.
 static dv_status plan_again(dv_rank *r, int64_t threads, dv_diag *diag)
 {
     dv_plan_options how = DV_PLAN_OPTIONS_INIT;
@@ -226,9 +228,9 @@ static dv_status plan_again(dv_rank *r, int64_t threads, dv_diag *diag)
     return dv_check_rank(r->team, r->plan, r->comm->rank, DV_NOWHERE, diag);
 }
 
-// Finds the rank's plan in that of the team. If the options ask for other
-// threads or no overlapping, or the team's plan has none for this rank, the
-// rank is planned here.
+// Finds the rank's plan in that of the team. If that has none, or the options
+// ask for another number of threads or forbid computing while messages travel,
+// the rank is planned here.
 static dv_status find_plan(dv_rank *r, const dv_rank_options *o, dv_diag *diag)
 {
     int overlap = !o || !o->no_overlap;
@@ -485,8 +487,9 @@ int32_t dv_rank_threads(const dv_rank *r)
 
 dv_dtype dv_rank_type(const dv_rank *r, int32_t op)
 {
-    // Plans for this machine do not reorder ops, and add some only if it has
-    // sticks.
+    // op_of applies to the plan's ops only if they are the rank program's:
+    // plans for this machine do not reorder ops, and add some only if it has
+    // sticks (fixed-size units of memory).
     int same = dv_target_runs_here(&r->team->target) &&
                r->plan->ops->n_ops == r->part->p->n_ops;
     for (int32_t i = 0; i < r->plan->ops->n_ops && same; i++)

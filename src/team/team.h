@@ -186,7 +186,8 @@ void *dv_rank_memory(const dv_rank *r, int32_t tensor);
 // Returns 1 if a checkpoint must save the tensor; the others are temporaries
 // that are written again before they are read.
 int dv_rank_keeps(const dv_rank *r, int32_t tensor);
-// Copy the rank's own elements from a whole tensor, and into one.
+// dv_rank_put copies the rank's own elements from a whole tensor into its
+// memory, dv_rank_get from its memory into a whole tensor.
 void dv_rank_put(dv_rank *r, int32_t tensor, const void *whole);
 void dv_rank_get(const dv_rank *r, int32_t tensor, void *whole);
 // Runs the program, collectively. All ranks return the same: DV_OK, or the
@@ -198,8 +199,8 @@ double dv_rank_exchange_s(const dv_rank *r);
 // Returns the type in which this rank computes the multiply-adds of an op; see
 // dv_exec_type.
 dv_dtype dv_rank_type(const dv_rank *r, int32_t op);
-// The messages that this rank has received in one exchange (exchange) of the
-// plan: how often it took place, and the total bytes.
+// What this rank has received in one exchange of the plan (the messages for one
+// op): how often it took place, and the total bytes.
 typedef struct dv_exchange_traffic {
     int64_t times, bytes;
 } dv_exchange_traffic;
