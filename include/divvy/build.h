@@ -66,40 +66,41 @@ extern "C" {
 #endif
 
 typedef struct dv_build dv_build; // a program under construction
-// An expression. It belongs to its builder, can be used any number of times,
-// and lives until the builder is destroyed.
+// An expression. It belongs to the builder (dv_build) that made it, may be used
+// any number of times, and lives until the builder is destroyed.
 typedef const struct dv_node *dv_term;
 
 DV_API dv_build *dv_build_create(void); // NULL when out of memory
 DV_API void dv_build_destroy(dv_build *b);
-// Sets the name of the following statements in messages (NULL: none), for
-// example the node of a model. It is copied.
+// Sets the name by which messages refer to the statements that follow, for
+// example a node of a model; NULL: none. The name is copied.
 DV_API void dv_build_label(dv_build *b, const char *label);
 
 // -- Expressions -------------------------------------------------------------
 
 DV_API dv_term dv_build_int(dv_build *b, int64_t value);
-// Not a number (nan) is refused; infinities are accepted.
+// Makes a float literal. NaN is refused; infinities are accepted.
 DV_API dv_term dv_build_float(dv_build *b, double value);
-// A variable or a param.
+// Makes a reference to a loop variable or a param by its name.
 DV_API dv_term dv_build_name(dv_build *b, const char *name);
-// The element of a tensor at these indices; n is 0 for a scalar.
+// Makes an access to the element of a tensor at these n indices; n is 0 for a
+// scalar.
 DV_API dv_term dv_build_access(dv_build *b, const char *tensor, int n,
                                const dv_term *index);
-// A read that may leave its tensor: `outside`, a number or an expression of
-// params, stands for elements that do not exist (x[i-1] else 0).
+// Makes a read whose indices may be out of bounds. `outside`, a number or an
+// expression of params, is then its value (in text: x[i-1] else 0).
 DV_API dv_term dv_build_access_else(dv_build *b, const char *tensor, int n,
                                     const dv_term *index, dv_term outside);
-// A function or an operator of the language: "exp", "select", "+", "<". "-"
-// with one argument negates.
+// Applies a function or operator of the language, such as "exp", "select", "+"
+// or "<". "-" with one argument negates.
 DV_API dv_term dv_build_apply(dv_build *b, const char *function, int n,
                               const dv_term *args);
-// Reduces over variables: "sum", "max", "min", "prod" or "mean"; "argmax",
-// "argmin", "topk" and "argtopk" take one variable.
+// Reduces `body` over variables by "sum", "max", "min", "prod" or "mean", or
+// over one variable by "argmax", "argmin", "topk" or "argtopk".
 DV_API dv_term dv_build_reduce(dv_build *b, const char *reducer, dv_term body,
                                int n, const char *const *vars);
-// The same over terms: each is a name, or the comparison of a name with its
-// bound (k <= t).
+// Like dv_build_reduce, over terms: each is a variable's name, or a comparison
+// of a variable with its bound (k <= t).
 DV_API dv_term dv_build_reduce_over(dv_build *b, const char *reducer,
                                     dv_term body, int n, const dv_term *over);
 
@@ -108,28 +109,30 @@ DV_API dv_term dv_build_reduce_over(dv_build *b, const char *reducer,
 DV_API void dv_build_param(dv_build *b, const char *name, dv_term value);
 DV_API void dv_build_input(dv_build *b, const char *name, dv_dtype dtype,
                            int n_dims, const dv_term *dims);
-// Like dv_build_input, with a preference for the distribution over processes:
-// split along these dims, or, if there are none, a copy on every process.
+// Like dv_build_input, with a preferred distribution over processes: the tensor
+// is split along these dims or, if n_split is 0, copied to every process.
 DV_API void dv_build_input_at(dv_build *b, const char *name, dv_dtype dtype,
                               int n_dims, const dv_term *dims, int n_split,
                               const int *split);
-// A constant: an input whose elements are the same in all runs. They are in the
-// .npy file `file`, whose path, if it is relative, is relative to the working
-// directory; NULL: whoever runs the program binds them.
+// Declares a constant: an input whose elements are the same in all runs. They
+// are in the .npy file `file` (a relative path is relative to the working
+// directory). If it is NULL, the caller binds them before a run.
 DV_API void dv_build_const(dv_build *b, const char *name, dv_dtype dtype,
                            int n_dims, const dv_term *dims, const char *file);
-// Like dv_build_const, with the preference of dv_build_input_at.
+// Like dv_build_const, with a preferred distribution as in dv_build_input_at.
 DV_API void dv_build_const_at(dv_build *b, const char *name, dv_dtype dtype,
                               int n_dims, const dv_term *dims, const char *file,
                               int n_split, const int *split);
 DV_API void dv_build_temp(dv_build *b, const char *name, dv_dtype dtype,
                           int n_dims, const dv_term *dims);
 DV_API void dv_build_output(dv_build *b, const char *name);
-// Says where a declared input or constant, or an output, lies in a machine:
-// `memory` is what follows @ in the text, "l1(sharded 64x64 on 8x8 rows)".
+// Says in which memory of a machine an input, constant or output is stored, and
+// how: `memory` is what follows @ in the text of a program, such as "l1(sharded
+// 64x64 on 8x8 rows)".
 DV_API void dv_build_memory(dv_build *b, const char *name, const char *memory);
 
-// The range of a variable, begin to end - 1, as after `for` in the text.
+// The range of a variable, begin to end - 1; in the text of a program it is
+// written after `for`.
 typedef struct dv_build_range {
     const char *name;
     dv_term begin, end;
@@ -148,20 +151,22 @@ typedef struct dv_build_assign_options {
         sizeof(dv_build_assign_options), -1, 0, 0, NULL, 0                     \
     }
 
-// `left` is an access. options may be NULL.
+// Adds the statement left = value (or an update) to the program; `left` is an
+// access. options may be NULL.
 DV_API void dv_build_assign(dv_build *b, dv_term left, dv_term value,
                             const dv_build_assign_options *options);
-// Begins a loop over the statements up to the matching dv_build_end.
+// Begins a loop that runs the statements up to the matching dv_build_end
+// `times` times.
 DV_API void dv_build_repeat(dv_build *b, dv_term times);
-// The same for a loop that counts, from begin to end - 1: in its statements the
-// name of the counter is its value (dv_build_name).
+// Like dv_build_repeat, with a counter that runs from begin to end - 1;
+// statements in the loop refer to its value by its name (dv_build_name).
 DV_API void dv_build_count(dv_build *b, const char *counter, dv_term begin,
                            dv_term end);
 DV_API void dv_build_end(dv_build *b);
 
-// Makes a program of the statements so far; `params` are values in place of
-// those of dv_build_param. The program does not need the builder, which can be
-// extended and finished again.
+// Makes a program from the statements so far; `params` are values that replace
+// the defaults from dv_build_param. The program is independent of the builder,
+// which can be extended and finished again.
 DV_API dv_status dv_build_finish(dv_program **out, dv_build *b,
                                  const dv_param *params, size_t n_params,
                                  dv_diag *diag);

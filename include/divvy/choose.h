@@ -20,12 +20,12 @@
 extern "C" {
 #endif
 
-// A cost of this much or more means that the strategy, or the pair of
-// strategies, must not be chosen. All other costs are added exactly; if sums
-// of the largest ones of all nodes and edges exceed 2^62, the problem is
-// refused.
+// A cost of at least this much means that the strategy, or the pair of
+// strategies, must not be chosen. All other costs are added exactly; the
+// problem is refused if the largest costs of all nodes and edges add up to more
+// than 2^62.
 #define DV_CHOOSE_FORBIDDEN INT64_C(1000000000000000000)
-// The usage limit of a problem in which memory does not matter.
+// The value of usage_limit if memory use is not limited.
 #define DV_CHOOSE_NO_LIMIT INT64_C(-1)
 
 typedef struct dv_choose_node {
@@ -37,9 +37,9 @@ typedef struct dv_choose_node {
 
 typedef struct dv_choose_edge {
     int32_t nodes[2];
-    // Row-major table: the cost of strategies s and t of the two nodes is
-    // costs[s * n_strategies of the second + t]. Edges may share a table. The
-    // costs of several edges between the same nodes add up.
+    // A row-major table: the cost of strategy s of the first node together with
+    // t of the second is costs[s * n_strategies of the second + t]. Edges may
+    // share a table. The costs of several edges between the same nodes add up.
     const int64_t *costs;
 } dv_choose_edge;
 
@@ -75,14 +75,15 @@ typedef struct dv_choose_result {
     int64_t nodes; // nodes of branch and bound that were visited, at least 1
 } dv_choose_result;
 
-// Fails with DV_E_CAPACITY if no choice avoids forbidden entries and keeps to
-// the limit, or if none was found within the budget; the message says which.
+// Finds a choice of low cost. Fails with DV_E_CAPACITY if every choice has a
+// forbidden cost or exceeds the usage limit, or if none was found within the
+// budget; the message says which.
 DV_API dv_status dv_choose(dv_choose_result **out,
                            const dv_choose_problem *problem,
                            const dv_choose_options *options, dv_diag *diag);
-// Checks a choice: one strategy of each node, no forbidden entry, and no usage
-// above the limit. Fails with DV_E_CHECK and what is wrong. Writes the choice's
-// cost; `cost` may be NULL.
+// Checks a choice: one strategy of each node, no forbidden cost, and no usage
+// above the limit. Fails with DV_E_CHECK and a message that says what is wrong.
+// Stores the choice's cost in *cost unless `cost` is NULL.
 DV_API dv_status dv_choose_check(const dv_choose_problem *problem,
                                  const int32_t *strategies, size_t n_strategies,
                                  int64_t *cost, dv_diag *diag);

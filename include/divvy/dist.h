@@ -95,7 +95,7 @@ typedef struct dv_range {
     int64_t off, size; // the indices off to off + size - 1
 } dv_range;
 
-// The elements off + k * stride for k = 0 to size - 1; stride is at least 1.
+// The indices off + k * stride for k = 0 to size - 1; stride is at least 1.
 typedef struct dv_slice {
     int64_t off, size, stride;
 } dv_slice;
@@ -105,7 +105,7 @@ typedef struct dv_box {
     dv_range dim[DV_MAX_DIMS];
 } dv_box;
 
-// The elements of a slice that lie in a range.
+// The elements of a slice that are inside a range.
 typedef struct dv_overlap {
     int64_t slice_off; // number of elements of the slice before the range
     int64_t size;      // number of elements of the slice in the range
@@ -120,13 +120,13 @@ DV_API dv_range dv_dist_part(int64_t n, int64_t n_ranks, int64_t rank);
 // Returns the rank whose part contains the index global_off of 0..n. n_ranks >=
 // 1, 0 <= global_off < n.
 DV_API int64_t dv_dist_owner(int64_t n, int64_t n_ranks, int64_t global_off);
-// Returns which elements of a slice lie in a part.
+// Returns which elements of a slice are in a rank's part of the dim.
 DV_API dv_overlap dv_dist_overlap(dv_range global_part, dv_slice slice);
-// Returns the elements of a slice that the owner of a part computes, as a range
-// of positions in the slice.
+// Returns the target: the elements of a slice that the owner of the part
+// global_own computes, as a range of positions in the slice.
 DV_API dv_range dv_dist_target(dv_range global_own, dv_slice slice);
-// Returns the smallest range of the tensor that contains these elements of the
-// slice, including the gaps between them.
+// Returns the smallest range of indices that contains the elements of a slice
+// at the positions slice_target, including the gaps between them.
 DV_API dv_range dv_dist_bounds(dv_slice slice, dv_range slice_target);
 // dv_dist_hull returns the smallest range that contains both ranges, ignoring
 // an empty one; dv_dist_intersection returns their intersection.
@@ -154,17 +154,18 @@ DV_API dv_sides dv_dist_sides(dv_range global_own, dv_range global_box);
 DV_API int dv_dist_edges(dv_box out[2 * DV_MAX_DIMS], const dv_box *target,
                          const dv_box *core);
 // dv_dist_target_box and dv_dist_core_box do for all dims of a box what
-// dv_dist_target and dv_dist_core do for one; `slices` has a slice per dim. The
-// edges of a core are those of the box {0, size of the target} of every dim. If
-// the core is empty in one dim, it has no elements.
+// dv_dist_target and dv_dist_core do for one; `slices` has a slice per dim. For
+// the edges of a core, pass dv_dist_edges a target of {0, size of the target}
+// in every dim. If the core is empty in one dim, it has no elements.
 DV_API dv_box dv_dist_target_box(const dv_box *global_own,
                                  const dv_slice *slices);
 DV_API dv_box dv_dist_core_box(const dv_box *global_own, const dv_slice *slices,
                                const dv_box *slice_target,
                                const dv_box *target_core);
-// Returns the elements at the positions `target_part` of a target (a core, or
-// one of its edges), as a slice of indices counted from global_origin: 0 gives
-// indices of the whole tensor, global_own.off those of the rank's own part.
+// Returns the elements at the positions `target_part` of a target (all of it,
+// its core, or one of its edges) as a slice of indices relative to
+// global_origin: 0 gives indices of the whole tensor, global_own.off those of
+// the rank's own part.
 DV_API dv_slice dv_dist_elements(dv_slice slice, dv_range slice_target,
                                  dv_range target_part, int64_t global_origin);
 
@@ -212,20 +213,20 @@ typedef struct dv_exchange {
 } dv_exchange;
 
 // Computes the exchange of halos: `rank` receives the elements around its own
-// box, before[i] in front of it and after[i] after it in dim i, as far as they
-// lie in the tensor. They may belong to several ranks. If `corners` is 0, the
+// box that are inside the tensor, up to before[i] in front of it and after[i]
+// after it in dim i. They may belong to several ranks. If `corners` is 0, the
 // box is widened along one dim at a time, without the corners.
 DV_API dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
                               const int64_t *before, const int64_t *after,
                               int corners, dv_diag *diag);
-// The same if every rank has widths of its own: widths[(r * n_dims + i) * 2] in
-// front of the box of rank r in dim i, and the next number after it.
+// Like dv_dist_halo, with different widths for each rank: widths[(r * n_dims +
+// i) * 2] in front of the box of rank r in dim i, and the next number after it.
 DV_API dv_status dv_dist_halo_each(dv_exchange **out, const dv_dist *d,
                                    int64_t rank, const int64_t *widths,
                                    int corners, dv_diag *diag);
 // Computes the exchange that changes the distribution of a tensor from `from`
-// to `to`, which have the same shape and number of ranks but may have different
-// grids. Exactly the elements whose owner changes are sent.
+// to `to`. Both must have the same shape and number of ranks; their grids may
+// differ. Exactly the elements whose owner changes are sent.
 DV_API dv_status dv_dist_move(dv_exchange **out, const dv_dist *from,
                               const dv_dist *to, int64_t rank, dv_diag *diag);
 DV_API void dv_exchange_destroy(dv_exchange *e);
@@ -259,14 +260,14 @@ typedef struct dv_rank_exec_options {
     // Fail with a message after waiting this many seconds for another rank; 0:
     // wait without limit.
     double timeout_s;
-    // If not 0, ranks compare their arguments before they communicate.
-    // `checked` and max_message_bytes must be the same on all ranks; this is
-    // always checked.
+    // If not 0, ranks compare their arguments before they communicate. That
+    // `checked` and max_message_bytes are the same on all ranks is always
+    // checked.
     int checked;
     int64_t max_message_bytes; // longer messages are split; 0: 2^30
-    // Number of threads of this process; 0: its share of the cores of its
+    // Number of threads of this process; 0: an equal share of the cores of its
     // machine. More than one thread requires that MPI was initialized with
-    // MPI_THREAD_FUNNELED. Only the thread of the caller calls MPI.
+    // MPI_THREAD_FUNNELED. Only the calling thread calls MPI.
     int32_t threads;
     int no_overlap; // 1: compute only after all messages have arrived
 } dv_rank_exec_options;
@@ -294,15 +295,15 @@ DV_API dv_status dv_rank_exec_data(const dv_rank_exec *exec, const char *tensor,
                                    dv_diag *diag);
 // Runs the plan once on the elements of this rank. Allocates nothing.
 DV_API dv_status dv_rank_exec_run(dv_rank_exec *exec, dv_diag *diag);
-// Collects a whole tensor on rank 0 into `whole`, which the other ranks ignore.
-// All ranks must name the same tensor; this is checked.
+// Collects a tensor from all ranks on rank 0, in `whole`, which the other ranks
+// ignore. All ranks must name the same tensor; this is checked.
 DV_API dv_status dv_rank_exec_gather(dv_rank_exec *exec, const char *tensor,
                                      void *whole, dv_diag *diag);
 
 // -- Lists of boxes ----------------------------------------------------------
 
-// A list of disjoint boxes. It describes exactly which elements are needed,
-// without the gaps that a bounding box would include.
+// A set of elements as a list of disjoint boxes, without the gaps that one
+// bounding box would include.
 typedef struct dv_box_list dv_box_list;
 DV_API dv_status dv_box_list_create(dv_box_list **out, int n_dims,
                                     dv_diag *diag);
@@ -325,8 +326,8 @@ DV_API int64_t dv_box_list_elems(const dv_box_list *l);
 // other dim. If n_dims is 0, every rank has a copy. 0 <= n_dims <= DV_MAX_DIMS,
 // n_ranks >= 1.
 DV_API dv_dist dv_dist_rows(int n_dims, const int64_t *shape, int64_t n_ranks);
-// Cuts the first dims over a grid of ranks, which is chosen so that halos
-// (copies of neighbouring elements on other ranks) have the fewest elements.
+// Makes a distribution that cuts the first dims over a grid of ranks. The grid
+// is chosen to minimise halos (copies of neighbouring elements on other ranks).
 DV_API dv_status dv_dist_blocks(dv_dist *out, int n_dims, const int64_t *shape,
                                 int64_t n_ranks, dv_diag *diag);
 
@@ -386,15 +387,16 @@ typedef enum dv_elem {
 // This rank's part of a distributed array, or of a view of one.
 typedef struct dv_darray dv_darray;
 
-// The halo: copies of the elements around its own box that a rank keeps,
-// before[i] in front of the box and after[i] after it in dim i, as far as they
-// lie in the array. They may belong to several ranks. If `corners` is 0, the
-// own box is widened along one dim at a time, without the corners.
+// The halo: copies that a rank keeps of the elements around its own box that
+// are inside the array, up to before[i] in front of the box and after[i] after
+// it in dim i. They may belong to several ranks. If `corners` is 0, the box is
+// widened along one dim at a time, without the corners.
 typedef struct dv_halo {
     int64_t before[DV_MAX_DIMS], after[DV_MAX_DIMS];
     int corners;
-    // If not NULL, the widths of each rank, as dv_dist_halo_each takes them;
-    // `before` and `after` are not read. The same on all ranks; copied.
+    // If not NULL, the halo widths of each rank, in the layout of
+    // dv_dist_halo_each; `before` and `after` are then ignored. They must be
+    // the same on all ranks, and are copied.
     const int64_t *widths;
 } dv_halo;
 
@@ -412,10 +414,10 @@ DV_API dv_status dv_darray_adopt(dv_darray **out, dv_team_link *link,
                                  dv_elem type, const dv_dist *dist,
                                  const dv_halo *halo, void *data,
                                  const int64_t *strides, dv_diag *diag);
-// Creates one array from the rows that each rank has in `data`, which is dense
-// and is borrowed. The ranks tell each other their numbers of rows, from which
-// the offsets follow. `local_shape` may differ between ranks in dim 0 only.
-// Collective.
+// Creates one array by concatenating, in dim 0, the rows that each rank has in
+// `data`, which is dense and is borrowed. The ranks exchange their numbers of
+// rows, from which the offsets follow. `local_shape` may differ between ranks
+// in dim 0 only. Collective.
 DV_API dv_status dv_darray_join(dv_darray **out, dv_team_link *link,
                                 dv_elem type, int n_dims,
                                 const int64_t *local_shape, void *data,
@@ -438,8 +440,8 @@ DV_API dv_box dv_darray_local(const dv_darray *a);
 // box is empty. Unless `strides` is NULL, strides[i] becomes the distance in
 // elements between neighbours along dim i.
 DV_API void *dv_darray_data(const dv_darray *a, int64_t *strides);
-// Sets `parts` to three ranges of indices of a dim of the whole array: before
-// this rank's own part, the own part, and after it.
+// Divides a dim of the whole array into three ranges of indices: parts[0]
+// before the part that this rank owns, parts[1] that part, parts[2] after it.
 DV_API void dv_darray_parts(const dv_darray *a, int dim, dv_range parts[3]);
 // Sets global_off[i] to the index, in the whole array, of the first element
 // that this rank has in memory in dim i; that is the start of the halo if there
@@ -462,8 +464,8 @@ DV_API dv_status dv_darray_arange_int(dv_darray *a, int64_t start, int64_t step,
 // Returns -1 if there are too many to count, or if adding step never reaches
 // stop.
 DV_API int64_t dv_arange_size(double start, double stop, double step);
-// Sets the elements to equally spaced values from start to stop; `endpoint`
-// tells whether stop itself is the last value.
+// Sets the elements to equally spaced values from start to stop. If `endpoint`
+// is 0, stop itself is left out.
 DV_API dv_status dv_darray_linspace(dv_darray *a, double start, double stop,
                                     int endpoint, dv_diag *diag);
 // Calls `value` for every element that this rank owns. It gets the element's
@@ -529,10 +531,10 @@ DV_API dv_status dv_darray_get(const dv_darray *a, const dv_box *global_box,
                                int64_t root, void *out, dv_diag *diag);
 DV_API dv_status dv_darray_set(dv_darray *a, const dv_box *global_box,
                                int64_t root, const void *in, dv_diag *diag);
-// dv_darray_halo fills the halo with the elements of their owners. The other
-// two calls do the same in two steps: between them a program can compute what
-// needs no halo, but must not change elements that it owns. The first call
-// prepares messages and buffers; later calls allocate nothing.
+// dv_darray_halo fills the halo with copies of the elements of other ranks.
+// dv_darray_halo_start and _wait do this in two steps: between them a program
+// can compute what needs no halo, but must not change elements that it owns.
+// The first call prepares messages and buffers; later calls allocate nothing.
 DV_API dv_status dv_darray_halo(dv_darray *a, dv_diag *diag);
 DV_API dv_status dv_darray_halo_start(dv_darray *a, dv_diag *diag);
 DV_API dv_status dv_darray_halo_wait(dv_darray *a, dv_diag *diag);
@@ -546,21 +548,22 @@ DV_API dv_status dv_darray_halo_wait(dv_darray *a, dv_diag *diag);
 // f32; the bits do not depend on the team.
 
 // Sets the elements of `to`, an array or a view, to a function of those of the
-// operands, whose types must be those that dv_elementwise_type accepts. Each
-// rank computes the elements of `to` that it owns. It first computes those for
-// which it owns all operands, while the other operands are on their way. `to`
-// may share memory with operands; halos of `to` are not updated. Collective.
+// operands. dv_elementwise_type says which types are allowed. Communication is
+// overlapped: each rank first computes the elements of `to` for which it owns
+// all operands. `to` may share memory with operands; its halo is not updated.
+// Collective.
 DV_API dv_status dv_darray_apply(dv_darray *to, const char *function,
                                  const dv_darray *const *operands,
                                  int n_operands, dv_diag *diag);
-// Creates an array for the result, distributed like the operands: each of its
-// dims is cut like that of the first operand that has its size. Collective.
+// Like dv_darray_apply, but creates an array for the result. It is distributed
+// like the operands: each of its dims is cut like that of the first operand
+// that has its size. Collective.
 DV_API dv_status dv_darray_compute(dv_darray **out, const char *function,
                                    const dv_darray *const *operands,
                                    int n_operands, dv_diag *diag);
-// Creates an array with the elements of `a` converted to another type, as the
-// language converts what it stores: floats become integers without their
-// fraction, wide integers keep their low bits. Collective.
+// Creates an array with the elements of `a` converted to another type, by the
+// rules of stores in the language: floats are truncated to integers, and too
+// wide integers keep their low bits. Collective.
 DV_API dv_status dv_darray_cast(dv_darray **out, const dv_darray *a,
                                 dv_elem type, dv_diag *diag);
 // Gets the type of a function's result for operands of these types, or fails
@@ -570,7 +573,7 @@ DV_API dv_status dv_darray_cast(dv_darray **out, const dv_darray *a,
 DV_API dv_status dv_elementwise_type(dv_elem *out, const char *function,
                                      const dv_elem *types, int n_operands,
                                      dv_diag *diag);
-// Returns the name of function i, or NULL past the last.
+// Returns the name of elementwise function number i, or NULL past the last.
 DV_API const char *dv_elementwise_name(int i);
 
 // -- Reductions of an array over some of its dims ----------------------------

@@ -37,16 +37,16 @@ enum {
 
 // -- Splits by stride --------------------------------------------------------
 
-// In Torch-Spyre's encoding (op_it_space_splits), a variable that is cut into
-// n > 1 slices is named by a stride: the distance, in elements of the row-major
-// tensor, of one step of the variable.
+// Torch-Spyre's encoding (op_it_space_splits) of a variable that is cut into n
+// > 1 slices: the variable is identified by its stride, the distance in
+// elements of one step of it in the row-major tensor.
 typedef struct dv_stride_split {
     int64_t stride, n;
 } dv_stride_split;
 
-// Variables of the result are named by their stride in the write, the others by
-// their stride in the first read; both lists are in the order of the variables.
-// Variables that are not listed are not cut.
+// An op's division in Torch-Spyre's encoding. Variables of the result are
+// identified by their stride in the write, the others by their stride in the
+// first read, in the order of the variables. Unlisted variables are not cut.
 //
 //   c[m,n] of 4 columns = sum[k] …, m 4 x n 2 x k 8  ->  {4: 4, 1: 2}, {1: 8}
 typedef struct dv_stride_splits {
@@ -54,43 +54,44 @@ typedef struct dv_stride_splits {
     int n_output, n_reduction;
 } dv_stride_splits;
 
-// Encodes the division of an op of a plan, which is named as in the plan. A
-// division that cannot be encoded fails with DV_E_CHECK: two variables have the
-// same stride, or a variable that is cut is in neither of the two accesses.
+// Encodes the division of the op named `op` of a plan. Fails with DV_E_CHECK if
+// it cannot be encoded: two variables have the same stride, or a variable that
+// is cut is in neither of the two accesses.
 DV_API dv_status dv_plan_stride_splits(dv_stride_splits *out,
                                        const dv_plan *plan, const char *op,
                                        dv_diag *diag);
 
 // -- One op ------------------------------------------------------------------
 
-// An iteration variable, which runs from 0 to size - 1.
+// An iteration variable (loop) of an op, which runs from 0 to size - 1.
 typedef struct dv_op_var {
     const char *name;
     int64_t size;
 } dv_op_var;
 
-// An access: the index of every dim of a tensor is an affine function of the
-// variables. No element may be out of bounds.
+// An access of an op to a tensor: the index of every dim is an affine function
+// of the variables. No element may be out of bounds.
 typedef struct dv_op_operand {
     const char *name; // the tensor's
     dv_dtype dtype;
     int n_dims;
     const int64_t *shape;
-    // steps[d * n_vars + v] is by how much the index of dim d grows with
-    // variable v, offsets[d] the index at 0 of all variables (NULL: all 0).
+    // The index of dim d is offsets[d] + the sum over v of steps[d * n_vars +
+    // v] * variable v; offsets NULL: all 0.
     const int64_t *steps, *offsets;
-    // via[d], if it is not negative, is the number of a read, of an integer
-    // tensor, whose value is added to the index; NULL: there is none.
+    // For indirect indices: the value of read number via[d], of an integer
+    // tensor, is added to the index of dim d; negative: nothing is. NULL: no
+    // dim has one.
     const int *via;
-    // The array in the target's memory, outermost dim first: sizes, and the
-    // distance of one step in elements of the row-major tensor (-1: none), as
-    // in section `layout` of a plan. n_device_dims 0: as the target stores
-    // tensors by default.
+    // How the target's memory stores the tensor, outermost dim first: sizes,
+    // and the distance of one step in elements of the row-major tensor (-1:
+    // none), as in section `layout` of a plan. n_device_dims 0: as the target
+    // stores tensors by default.
     int n_device_dims;
     const int64_t *device_size, *stride_map;
 } dv_op_operand;
 
-// A number of slices that is prescribed for a variable.
+// The caller's choice of the number of slices of variable `var`.
 typedef struct dv_op_pin {
     int var;
     int64_t n;
@@ -104,10 +105,10 @@ typedef struct dv_op_request {
     const dv_op_operand *reads;
     size_t n_reads;
     dv_op_operand write;
-    // A function or an operator of the language, applied to the reads except
-    // those that are only indices; NULL: their product.
+    // A function or operator of the language that is applied to the reads,
+    // except those that are only indices; NULL: the reads are multiplied.
     const char *function;
-    // "sum", "max", …: how the op reduces over the variables that its write
+    // The reducer, such as "sum" or "max", over the variables that the write
     // does not have. NULL: the op reduces nothing; its write must have all
     // variables.
     const char *reducer;
@@ -124,12 +125,12 @@ typedef struct dv_op_request {
             NULL, NULL, (dv_divide)0, 0, 0, NULL, 0                            \
     }
 
-// For each variable in the order of the request: slices. For each access (the
-// reads, then the write): spans, the bytes from the first to the last one of
-// its tensor that a core accesses.
+// The division of an op. Arrays over variables are in the order of the request;
+// those over accesses have the reads, then the write. A span is the bytes from
+// the first to the last one of a tensor that a core accesses.
 typedef struct dv_op_division {
     int64_t n_slices[DV_MAX_OP_VARS], slice_size[DV_MAX_OP_VARS];
-    // The number of slices that the span limit alone requires.
+    // The number of slices that the limit on spans alone requires.
     int64_t forced[DV_MAX_OP_VARS];
     // Why a variable may not be cut; NULL: it may. The texts are static.
     const char *why_whole[DV_MAX_OP_VARS];
@@ -144,14 +145,15 @@ typedef struct dv_op_division {
     double runner_up_us;
     // 1 if Torch-Spyre's cost model of matrix products chose the division.
     int by_matmul_model;
-    // 1 if the division can be encoded; otherwise why_no_strides says why not.
+    // 1 if `strides` has the division in Torch-Spyre's encoding; otherwise
+    // why_no_strides says why that is impossible.
     int has_strides;
     dv_stride_splits strides;
     char why_no_strides[160];
 } dv_op_division;
 
-// Divides one op for a target as the pass `divide` does, without the passes
-// after it (`joint`).
+// Divides one op for a target in the same way as the pass `divide` does for a
+// plan, without the later pass `joint`, which could change the division.
 DV_API dv_status dv_divide_op(dv_op_division *out, const dv_target *target,
                               const dv_op_request *request, dv_diag *diag);
 

@@ -121,17 +121,18 @@ DV_API dv_diag *dv_diag_create(void); // NULL when out of memory
 DV_API void dv_diag_destroy(dv_diag *d);
 DV_API void dv_diag_clear(dv_diag *d); // removes all messages
 // Returns the status of the first failure since the diag was created or
-// cleared, or DV_OK.
+// cleared; DV_OK if there was none.
 DV_API dv_status dv_diag_status(const dv_diag *d);
 // Returns the warnings and the error with file, line, column and caret, as
 // text, which is valid until the next call; "" if there is no message.
 DV_API const char *dv_diag_text(dv_diag *d);
-// Return the error's message alone, "" if there is no error, and the file of
-// its position, NULL if it has none; valid until the diag changes.
+// dv_diag_message returns the error's message alone, "" if there is no error;
+// dv_diag_file the file of its position, NULL if it has none. Both are valid
+// until the diag changes.
 DV_API const char *dv_diag_message(const dv_diag *d);
 DV_API const char *dv_diag_file(const dv_diag *d);
-// Return the line and the column of the error, counted from 1; 0 if it has no
-// position in a text.
+// Return the line and the column of the error, counted from 1, or 0 if the
+// error has no position in a text.
 DV_API int dv_diag_line(const dv_diag *d);
 DV_API int dv_diag_column(const dv_diag *d);
 
@@ -147,11 +148,13 @@ typedef struct dv_param {
 typedef enum dv_grain {
     DV_GRAIN_SOURCE, // statements as written
     DV_GRAIN_FUSED,  // one op per statement; one per reducer if it has more
-    // One operator per op; a contraction, which may have many factors, keeps
-    // the expression that is applied to its result.
+    // One operator per op; only a contraction (a sum of products, which may
+    // have many factors) also keeps the expression that is applied to its
+    // result.
     DV_GRAIN_PRIMITIVE,
-    // Like DV_GRAIN_PRIMITIVE, but contractions have two factors and epilogues
-    // one function, so that most ops are loop nests (divvy/nest.h).
+    // Like DV_GRAIN_PRIMITIVE, but contractions have two factors and an
+    // epilogue of at most one function, so that most ops are loop nests
+    // (divvy/nest.h).
     DV_GRAIN_FUNCTION,
 } dv_grain;
 
@@ -172,8 +175,9 @@ typedef struct dv_tensor_info {
     int n_dims;
     int64_t shape[DV_MAX_DIMS];
     int64_t size_bytes; // dense, in row-major order
-    // The file with the elements of a constant, as the program names it: an
-    // exec reads it itself. NULL: the tensor is to be bound (dv_exec_bind).
+    // The file with the elements of a constant, as the program names it; an
+    // exec (dv_exec_create) reads it. NULL: the caller binds the tensor
+    // (dv_exec_bind).
     const char *file;
 } dv_tensor_info;
 
@@ -189,8 +193,9 @@ DV_API dv_status dv_program_load(dv_program **out, const char *path,
 DV_API void dv_program_destroy(dv_program *p);
 // Returns the program as text that parses to the same program; NULL: no memory.
 DV_API char *dv_program_text(const dv_program *p);
-// Returns params, tensors and the ops that statements become with this grain,
-// as `divvy check --json` does; NULL: no such grain, or no memory.
+// Returns JSON with the params, the tensors, and the ops into which this grain
+// splits the statements, like `divvy check --json`; NULL: no such grain, or out
+// of memory.
 DV_API char *dv_program_json(const dv_program *p, dv_grain grain);
 DV_API int dv_program_n_tensors(const dv_program *p);
 // Describes tensor number i; tensors are numbered in order of appearance.
@@ -205,7 +210,7 @@ DV_API dv_status dv_target_load(dv_target **out, const char *name_or_path,
 DV_API dv_status dv_target_parse(dv_target **out, const char *text, size_t len,
                                  const char *name, dv_diag *diag);
 DV_API void dv_target_destroy(dv_target *t);
-// Returns the description as text that parses to the same target.
+// Returns the target's description as text that parses to the same target.
 DV_API char *dv_target_text(const dv_target *t);
 // Returns the name of built-in target number i; NULL past the last.
 DV_API const char *dv_target_builtin(int i);
@@ -214,13 +219,13 @@ DV_API const char *dv_target_builtin(int i);
 
 #include "divvy/plan_options.h"
 
-// Divides a program for a target. The plan has its own copies of both. options
-// may be NULL.
+// Divides a program for a target (makes a plan). The plan has copies of its own
+// of both. options may be NULL.
 DV_API dv_status dv_plan_create(dv_plan **out, const dv_program *program,
                                 const dv_target *target,
                                 const dv_plan_options *options, dv_diag *diag);
-// Parses the text of a plan, then runs the passes from `start_at` on (NULL: no
-// passes; the plan stays as it is).
+// Parses the text of a plan, then runs the planning passes from the one named
+// `start_at` on; NULL: no pass runs, and the plan stays as it is.
 DV_API dv_status dv_plan_parse(dv_plan **out, const char *text, size_t len,
                                const char *name, const char *start_at,
                                const dv_plan_options *options, dv_diag *diag);
@@ -233,47 +238,48 @@ DV_API void dv_plan_destroy(dv_plan *plan);
 
 // -- Running plans -----------------------------------------------------------
 
-// Checks the plan and prepares its run, so that dv_exec_run allocates nothing,
-// except in the first run after constants were bound.
-// The plan is borrowed until dv_exec_destroy.
+// Checks the plan and prepares its run: dv_exec_run then allocates nothing,
+// except in the first run after constants were bound. The plan is borrowed
+// until dv_exec_destroy.
 DV_API dv_status dv_exec_create(dv_exec **out, const dv_plan *plan,
                                 dv_diag *diag);
-// Sets the memory of an input or output: dense, row-major, size_bytes as in
-// dv_tensor_info. It is borrowed until dv_exec_destroy or the next bind of the
-// same tensor. Inputs that are not also outputs are never written. During a run
-// the memory of an output must not overlap that of another tensor. The elements
-// of a constant must not change until then either: the next run packs them for
-// the kernels of products, and execs of the same plan share what was packed. If
-// the program names their file, dv_exec_create maps that into memory, and the
-// constant is not bound.
+// Sets the memory of an input, constant or output: dense, row-major, of
+// size_bytes as in dv_tensor_info. It is borrowed until dv_exec_destroy or the
+// next bind of the same tensor. Inputs that are not also outputs are never
+// written. During a run the memory of an output must not overlap that of
+// another tensor. The elements of a constant must not change while bound: the
+// next run packs them for matrix kernels, and execs of the same plan share the
+// packed copy. A constant whose file the program names is mapped by
+// dv_exec_create and is not bound.
 DV_API dv_status dv_exec_bind(dv_exec *exec, const char *tensor, void *data,
                               size_t size_bytes, dv_diag *diag);
 // Runs the plan once. Every input and output must be bound.
 DV_API dv_status dv_exec_run(dv_exec *exec, dv_diag *diag);
 DV_API void dv_exec_destroy(dv_exec *exec);
 // Makes later runs call `watch` from time to time, at least before every tile
-// of the first thread, with the completed share of the work, 0 to 1; NULL:
-// stops this. The thread that called dv_exec_run calls it. If it returns a
-// value other than 0, the run ends soon with DV_E_CANCELLED, and outputs are
-// undefined; the next run is a whole one.
+// of the first thread, with the completed share of the work, 0 to 1; NULL ends
+// this. The thread that called dv_exec_run calls it. If it returns a value
+// other than 0, the run ends soon with DV_E_CANCELLED, and the outputs are
+// undefined; the next run starts anew.
 DV_API void dv_exec_watch(dv_exec *exec, int (*watch)(void *user, double done),
                           void *user);
 
-// What runs a plan. The default depends on the target: threads if it is this
-// machine, otherwise the simulator, which moves real bytes through the memories
-// of the machine that is described. The sequential executor is a slow
+// What runs a plan. The default depends on the target: threads if the target is
+// this machine, otherwise the simulator, which moves real bytes through the
+// memories of the described machine. The sequential executor is a slow
 // reference.
 typedef enum dv_executor { DV_RUN_SEQ, DV_RUN_THREADS, DV_RUN_SIM } dv_executor;
 // Selects the executor; must be called before the first run.
 DV_API dv_status dv_exec_use(dv_exec *exec, dv_executor executor,
                              dv_diag *diag);
 DV_API dv_executor dv_exec_executor(const dv_exec *exec);
-// Makes later runs on threads add the seconds that each group of ops takes to
-// an array of dv_plan_n_groups numbers; NULL: stops this.
+// Makes later runs on threads measure each group of ops (ops that share one
+// tile space): they add its seconds to an array of dv_plan_n_groups numbers.
+// NULL ends this.
 DV_API void dv_exec_time_groups(dv_exec *exec, double *seconds);
 
-// Drops the kernels that this process has generated. Execs that use them keep
-// them until they are destroyed.
+// Drops the cached kernels (machine code) that this process has generated.
+// Execs keep the kernels that they use until they are destroyed.
 DV_API void dv_kernels_drop(void);
 
 // The formats in which dv_plan_emit writes a plan.
@@ -283,11 +289,11 @@ typedef enum dv_emit_format {
     DV_EMIT_TT_METALIUM,
     DV_EMIT_JSON,
     DV_EMIT_CSV,
-    // Kernels as an object, for programs without this library; compiled by the
-    // command in the environment variable CC, or by cc.
+    // An object file with kernels, for programs without this library; compiled
+    // by the command in the environment variable CC, or by cc.
     DV_EMIT_OBJECT,
-    // JSON for the back end of Torch-Spyre; of machines that store tensors in
-    // sticks.
+    // JSON for the back end of Torch-Spyre; only for targets that store tensors
+    // in sticks (128-byte units).
     DV_EMIT_SUPERDSC,
 } dv_emit_format;
 // Checks a plan and writes it as source files or tables into a folder, which is

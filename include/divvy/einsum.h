@@ -36,9 +36,9 @@ typedef struct dv_array {
 typedef struct dv_einsum_exec dv_einsum_exec;   // an einsum ready to run
 typedef struct dv_einsum_cache dv_einsum_cache; // keeps plans for reuse
 
-// How the order of the products is found: AUTO finds the cheapest one (EXACT)
-// for up to 10 operands and a good one (GREEDY) for more. A tree gives its own
-// order.
+// How the order of the pairwise products is found: AUTO finds the cheapest
+// order (EXACT) for up to 10 operands and a good one (GREEDY) for more. An
+// expression that is a contraction tree gives the order itself.
 typedef enum dv_path_search {
     DV_PATH_AUTO,
     DV_PATH_EXACT,
@@ -52,10 +52,10 @@ typedef struct dv_einsum_options {
     dv_path_search path;
     int64_t max_elems; // limit on the size of intermediate results; 0: none
     int result_dtype;  // a dv_dtype; -1: that of the operands
-    // A cache of plans, which are found again by expression, dtypes, shapes,
-    // strides and options; NULL: every plan is made anew. Only one thread at a
-    // time may use a cache. A dv_einsum_exec that was made with a cache does
-    // not use it any more, so any thread may run it.
+    // A cache of plans, looked up by expression, dtypes, shapes, strides and
+    // options; NULL: no plan is reused. Only one thread at a time may use a
+    // cache. A dv_einsum_exec does not use its cache after it was made, so any
+    // thread may run it.
     dv_einsum_cache *cache;
 } dv_einsum_options;
 #define DV_EINSUM_OPTIONS_INIT                                                 \
@@ -72,8 +72,8 @@ DV_API dv_status dv_einsum(const char *expression, const dv_array *in,
 
 // Prepares an einsum for operands with these dtypes and shapes: parses the
 // expression, searches for an order and makes a plan. The data of the operands
-// are ignored; kernels are generated for their strides, and runs with others
-// copy the operand.
+// are ignored. Kernels are generated for the operands' strides; runs with other
+// strides copy the operand.
 DV_API dv_status dv_einsum_create(dv_einsum_exec **out, const char *expression,
                                   const dv_array *in, size_t n_in,
                                   const dv_einsum_options *options,
@@ -81,9 +81,9 @@ DV_API dv_status dv_einsum_create(dv_einsum_exec **out, const char *expression,
 // Returns the dtype and shape of the result; the shape lives as long as the
 // exec.
 DV_API dv_array dv_einsum_output(const dv_einsum_exec *e);
-// Returns 1 if the result consists of elements of the only operand: its dims in
-// another order, or diagonals of it. Then dims[d] is set to the dim of the
-// result that dim d of the operand is.
+// Returns 1 if the result could be a view of the only operand: its dims in
+// another order, or diagonals of it. Then dims[d] becomes the dim of the result
+// that dim d of the operand corresponds to.
 DV_API int dv_einsum_is_view(const dv_einsum_exec *e, int *dims);
 // Returns the number of multiplications and additions of a run.
 DV_API double dv_einsum_flops(const dv_einsum_exec *e);
@@ -97,12 +97,12 @@ DV_API dv_status dv_einsum_bind(dv_einsum_exec *e, size_t i, void *data,
 DV_API dv_status dv_einsum_run(dv_einsum_exec *e, dv_diag *diag);
 DV_API void dv_einsum_destroy(dv_einsum_exec *e);
 
-// Return the program and its plan; NULL if a dim has size 0, so that nothing is
-// computed. They live as long as the exec.
+// Return the program and the plan of an einsum; NULL if a dim has size 0, so
+// that nothing is computed. They live as long as the exec.
 DV_API const dv_program *dv_einsum_program(const dv_einsum_exec *e);
 DV_API const dv_plan *dv_einsum_plan(const dv_einsum_exec *e);
-// Return the products in order with their flops and sizes, as a table or as
-// JSON.
+// Return the pairwise products in order, with their flops and sizes, as a table
+// or as JSON.
 DV_API char *dv_einsum_text(const dv_einsum_exec *e);
 DV_API char *dv_einsum_json(const dv_einsum_exec *e);
 

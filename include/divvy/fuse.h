@@ -44,8 +44,8 @@ typedef struct dv_fuse_op {
     double base_cost; // computing time of one native block
 } dv_fuse_op;
 
-// A tensor that no op writes is an input of the graph, one that no op reads an
-// output.
+// A graph of ops. A tensor that no op writes is an input of the graph, one that
+// no op reads is an output.
 typedef struct dv_fuse_problem {
     const dv_fuse_tensor *tensors;
     size_t n_tensors;
@@ -53,13 +53,15 @@ typedef struct dv_fuse_problem {
     size_t n_ops;
     int64_t capacity_elems; // of the scratchpad
     double bandwidth;       // elements moved per unit of time, from 1e-200 on
-    // The largest tile. A smaller one takes as long to compute.
+    // The size of a native block, which is the largest tile; computing a
+    // smaller tile takes as long.
     int64_t native_width, native_height;
 } dv_fuse_problem;
 
-// The meaning of the base cost of a matrix product.
+// What part of a matrix product the base cost of an op is for.
 typedef enum dv_fuse_reading {
-    // For native_width terms of the sum; the depth is at most native_width.
+    // For native_width terms of the sum; the `depth` of entries is at most
+    // native_width.
     DV_FUSE_NATIVE,
     DV_FUSE_FULL, // for the whole sum; any depth
 } dv_fuse_reading;
@@ -67,9 +69,10 @@ typedef enum dv_fuse_reading {
 typedef struct dv_fuse_options {
     size_t size;
     dv_fuse_reading reading;
-    // Maximum number of search steps, 0: default, and time after which the
-    // search stops, 0: no limit. With no time left, every op is a group alone;
-    // pricing these takes longer for graphs of thousands of ops.
+    // budget: maximum number of search steps, 0: default. time_limit_s: the
+    // search stops after this time, 0: no limit. If no time is left, every op
+    // is a group alone; pricing these takes longer for graphs of thousands of
+    // ops.
     int64_t budget;
     double time_limit_s;
     uint64_t seed;
@@ -86,7 +89,8 @@ typedef struct dv_fuse_entry {
     const int32_t *retained; // tensors kept whole for the next entry
     size_t n_retained;
     // Tile numbers in the order of execution; tiles are numbered row by row.
-    // NULL: row by row, and no slice is reused from one tile to the next.
+    // NULL: row by row, and no operand slice is reused from one tile to the
+    // next.
     const int64_t *order;
     size_t n_tiles; // number of items of `order`
     double latency;
@@ -101,14 +105,15 @@ typedef struct dv_fuse_schedule {
     int64_t steps; // number of search steps made
 } dv_fuse_schedule;
 
-// Finds a schedule. The same call gives the same schedule on every machine,
-// unless it has a time limit. The schedule does not refer to the problem.
+// Finds a schedule of low latency. The same call gives the same schedule on
+// every machine, unless it has a time limit. The schedule does not refer to the
+// problem.
 DV_API dv_status dv_fuse(dv_fuse_schedule **out, const dv_fuse_problem *problem,
                          const dv_fuse_options *options, dv_diag *diag);
-// Computes the latency of every entry by walking through all tiles and steps,
-// after checking the rules of a schedule. Fails with DV_E_CHECK and what is
-// wrong. `latencies` has room for n_entries numbers. The latencies, total,
-// bound and gap in the schedule are not read.
+// Checks the rules of a schedule, and computes the latency of every entry by
+// simulating all tiles and steps. Fails with DV_E_CHECK and a message that says
+// what is wrong. `latencies` has room for n_entries numbers. The latencies,
+// total, bound and gap in the schedule are not read.
 DV_API dv_status dv_fuse_evaluate(double *latencies,
                                   const dv_fuse_schedule *schedule,
                                   const dv_fuse_problem *problem,

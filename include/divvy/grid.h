@@ -22,8 +22,8 @@
 extern "C" {
 #endif
 
-// A tensor that is kept in the memories of the cores, cut into shards, one per
-// core.
+// A tensor that is resident in the memories of the cores: it is cut into
+// shards, one per core.
 typedef struct dv_shard_spec {
     const char *tensor; // for messages; may be NULL
     int64_t grid[2];    // number of rows and columns of shards
@@ -44,7 +44,7 @@ typedef struct dv_grid_task {
     int64_t depth;        // size of the reduced dim; 0: nothing is reduced
     int64_t tile_rows, tile_cols; // size of a tile; 0: the target's, or 32
     int64_t elem_bytes;           // bytes of an element; 0 means 2
-    // The machine; NULL: nothing is known of it but core_cols and core_rows.
+    // The machine; NULL: all that is known of it are core_cols and core_rows.
     const dv_target *target;
     int64_t core_cols, core_rows; // of the core grid; 0: as in the target
     const dv_core_rect *allowed;  // cores that may be used; NULL: all
@@ -56,14 +56,16 @@ typedef struct dv_grid_task {
     dv_core_order split;
     // The order of the tiles: row_major (NULL), column_major, snake,
     // grouped(G), block_linear(K), swizzle(S), morton, hilbert, zigzag,
-    // match_shard, auto, or list(RxC: n …) with all R * C tiles of the result,
-    // as row * C + column, in order. It may have lists for several sizes.
+    // match_shard, auto, or list(RxC: n …), which lists all R * C tiles of the
+    // result in order, each as row * C + column; there may be lists for several
+    // sizes.
     const char *order;
     // The policy that assigns tiles to cores: static (NULL), rect, streamk,
     // streamk1, streamk2, splitk(N), ticket, ticket(N), steal, steal(N),
     // dynamic (steal), or auto. docs/cli.md explains them.
     const char *policy;
-    // Number of devices along rows, columns and depth; 0 means 1.
+    // Number of devices along rows, columns and depth (the reduced dim); 0
+    // means 1.
     int64_t devices[3];
 } dv_grid_task;
 #define DV_GRID_TASK_INIT                                                      \

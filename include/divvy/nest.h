@@ -35,9 +35,9 @@ typedef struct dv_nest_options {
     // Called after each pass; NULL: not called.
     void (*after)(void *user, const char *pass, const dv_nest *n);
     void *user;
-    // The kernels' vector length in bytes, the number of rows of a tile of
-    // accumulators in registers, and the number of vectors in each row; 0:
-    // those of the instruction set.
+    // The kernels' register tile: the vector length in bytes, and the tile's
+    // rows and vectors per row of accumulators; 0: those of the instruction
+    // set.
     int32_t vector_bytes, tile_rows, tile_vectors;
 } dv_nest_options;
 #define DV_NEST_OPTIONS_INIT                                                   \
@@ -53,16 +53,16 @@ typedef enum dv_nest_rule {
 #undef NEST_RULE
 } dv_nest_rule;
 
-// Which operands of a product have a dimension: all (C), in0 and out (M), in1
-// and out (N), or in0 and in1 (K), along which is summed.
+// Which operands of a product have a dimension: C all, M in0 and out, N in1 and
+// out, K in0 and in1 (it is summed over).
 typedef enum dv_nest_type {
     DV_NEST_C,
     DV_NEST_M,
     DV_NEST_N,
     DV_NEST_K,
 } dv_nest_type;
-// Who runs a dimension: threads, a sequential loop, or the kernel. In a nest
-// for a kernel, dimensions stand in this order.
+// Who runs a dimension: threads (SHARED), a sequential loop (SEQ), or the
+// kernel (PRIM). In a nest that kernels can run, dimensions are in this order.
 typedef enum dv_nest_exec {
     DV_NEST_SHARED,
     DV_NEST_SEQ,
@@ -74,7 +74,7 @@ enum {
     DV_NEST_PLACES = 4     // operands: in0, in1, out and in2, in this order
 };
 
-// A dimension of a nest.
+// A dimension of a nest, which is a loop.
 typedef struct dv_nest_loop {
     dv_nest_type type;
     dv_nest_exec exec;
@@ -86,7 +86,7 @@ typedef struct dv_nest_loop {
         pack; // operands that each iteration packs: bit 0 in0, 1 in1, 2 out
 } dv_nest_loop;
 
-// What a nest is made of. The words are those of its text (docs/cli.md).
+// The contents of a nest, as in its text (docs/cli.md).
 typedef struct dv_nest_info {
     size_t size;
     const char *name; // letters, digits and _
@@ -102,8 +102,9 @@ typedef struct dv_nest_info {
     int mean;      // 1: sums are divided by the number of their terms
     int laid;      // 1: only divvy's rules are checked, not mini_jit's
     uint32_t pack; // operands that are packed before all loops, as in a loop
-    // 1 + the number of the operand that in2 indexes; 0: none. Indices are 0 to
-    // index_count - 1; index i is the element index_stride * i further on.
+    // For indirect indexing: 1 + the number of the operand that the index
+    // tensor in2 indexes; 0: none. Indices are 0 to index_count - 1; index i
+    // selects the element at offset index_stride * i.
     int look;
     int64_t index_stride, index_count;
 } dv_nest_info;
@@ -114,14 +115,14 @@ typedef struct dv_nest_info {
             0                                                                  \
     }
 
-// Makes a nest. As with dv_nest_parse, only its words are checked, and a wrong
-// one fails with DV_E_NEST and its rule (dv_diag_rule). A nest that breaks
-// other rules can be made, for dv_nest_check to find them.
+// Makes a nest. Like dv_nest_parse, it checks only its words; a wrong one fails
+// with DV_E_NEST and its rule (dv_diag_rule). Nests that break other rules can
+// be made; dv_nest_check finds them.
 DV_API dv_status dv_nest_make(dv_nest **out, const dv_nest_info *info,
                               dv_diag *diag);
-// Describes a nest, so that dv_nest_make makes an equal one. `loops` receives
-// its dimensions; `values` receives its constants; texts live as long as the
-// nest.
+// Gets the contents of a nest, from which dv_nest_make makes an equal one.
+// `loops` receives its dimensions; `values` receives its constants; strings
+// live as long as the nest.
 DV_API void dv_nest_describe(dv_nest_info *out,
                              dv_nest_loop loops[DV_NEST_MAX_DIMS],
                              double values[DV_NEST_PLACES], const dv_nest *n);
@@ -132,9 +133,9 @@ DV_API int dv_nest_equal(const dv_nest *a, const dv_nest *b);
 // Parses the text of one nest, which is copied. Only the syntax is checked.
 DV_API dv_status dv_nest_parse(dv_nest **out, const char *text, size_t len,
                                const char *name, dv_diag *diag);
-// Which tensor an operand of a nest is: its number in dv_program_tensor, or -1
-// if there is no operand or the tensor is not in the program as written; and
-// the offset in the tensor where the nest begins.
+// Which tensor of a program an operand of a nest is: its number in
+// dv_program_tensor, or -1 if there is no operand or the tensor is not in the
+// program as written; and the offset in the tensor at which the nest begins.
 typedef struct dv_nest_place {
     int tensor;
     int64_t offset_elems;
@@ -159,9 +160,10 @@ DV_API dv_status dv_nest_check(const dv_nest *n, dv_diag *diag);
 DV_API int dv_diag_rule(const dv_diag *d);
 // Does dv_nest_check, and also checks that the nest has the form that the
 // kernels of mini_jit (a teaching compiler) need: shared loops (divided among
-// threads), then seq loops (sequential), then prim loops (part of the kernel);
-// inside one m, one n and the k of its primitive, with unit strides. The passes
-// "seed" produce this form. dv_contract_create accepts other forms too.
+// threads), then seq loops (sequential), then prim loops (part of the kernel),
+// which are one m, one n and the k of the kernel's primitive, with unit
+// strides. The passes "seed" produce this form. dv_contract_create accepts
+// other forms too.
 DV_API dv_status dv_nest_verify(const dv_nest *n, dv_diag *diag);
 // Optimises the nest in place. `passes` is "best" (NULL: the same), divvy's own
 // passes; "seed" or "seed+brgemm", those of mini_jit, a teaching compiler; or a
@@ -182,7 +184,7 @@ typedef struct dv_contract dv_contract; // a nest ready to run
 DV_API dv_status dv_jit_create(dv_jit **out, dv_diag *diag);
 DV_API void dv_jit_destroy(dv_jit *jit);
 
-// Which decisions about a nest dv_contract_create makes; the others are taken
+// Which decisions about a nest dv_contract_create makes; all others it takes
 // from the nest.
 typedef enum dv_nest_optimise_level {
     DV_NEST_OPTIMISE_ALL, // kernel, tiles, loops and packing
@@ -198,9 +200,9 @@ typedef struct dv_contract_options {
     int32_t threads;                      // 0 means 1
     int64_t l1_bytes, l2_bytes, l3_bytes; // caches of a core; 0: a default size
     dv_nest_optimise_level optimise;
-    // 1: every result is one chain of additions in the order of k, whatever the
-    // sizes of m and n are. Tiles of a larger product then give the same bits
-    // as the whole.
+    // 1: every result is one chain of additions in the order of k, regardless
+    // of the sizes of m and n. Tiles of a larger product then give the same
+    // bits as the whole.
     int ordered_sum;
 } dv_contract_options;
 #define DV_CONTRACT_OPTIONS_INIT                                               \
@@ -237,8 +239,8 @@ DV_API void dv_contract_destroy(dv_contract *c);
 DV_API dv_status dv_contract_run(dv_contract *c, const void *in0,
                                  const void *in1, const void *in2, void *out,
                                  dv_diag *diag);
-// Returns the nest that is run: of a plain product on one thread, after
-// optimisation.
+// Returns the nest that is run: for a plain product on one thread the optimised
+// nest, otherwise the nest as given.
 DV_API const dv_nest *dv_contract_nest(const dv_contract *c);
 
 #ifdef __cplusplus

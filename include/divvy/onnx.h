@@ -27,9 +27,9 @@ typedef struct dv_onnx_options {
     // be known at import, such as shapes ("shape" = "2,3,4").
     const dv_param *params;
     size_t n_params;
-    // Supplies the contents of an input that must be known at import and that
-    // `params` does not give: fills `data`, `size_bytes` long, and returns 1,
-    // or returns 0. NULL: never called.
+    // Supplies an input that must be known at import and that `params` does not
+    // give: fills `data`, which has `size_bytes` bytes, and returns 1; returns
+    // 0 if it cannot. NULL: never called.
     int (*contents)(void *user, const char *input, void *data,
                     size_t size_bytes);
     void *user;
@@ -49,7 +49,7 @@ DV_API dv_status dv_onnx_parse(dv_onnx **out, const void *bytes, size_t len,
                                const char *name, const dv_onnx_options *options,
                                dv_diag *diag);
 DV_API void dv_onnx_destroy(dv_onnx *m);
-// The program lives as long as the model.
+// Returns the program of an imported model, which lives as long as the model.
 DV_API const dv_program *dv_onnx_program(const dv_onnx *m);
 
 // A tensor of the program and the name that it has in the model. `data` is NULL
@@ -59,11 +59,11 @@ typedef struct dv_onnx_binding {
     const void *data;
     size_t size_bytes;
 } dv_onnx_binding;
-// Describes weight, input or output number i; returns 0 past the last.
+// Describe weight, input or output number i of a model; return 0 past the last.
 DV_API int dv_onnx_weight(const dv_onnx *m, int i, dv_onnx_binding *out);
 DV_API int dv_onnx_input(const dv_onnx *m, int i, dv_onnx_binding *out);
 DV_API int dv_onnx_output(const dv_onnx *m, int i, dv_onnx_binding *out);
-// Binds all weights.
+// Binds all weights of a model to an exec of its program.
 DV_API dv_status dv_onnx_bind(const dv_onnx *m, dv_exec *exec, dv_diag *diag);
 
 #ifdef __cplusplus

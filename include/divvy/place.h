@@ -22,23 +22,23 @@
 extern "C" {
 #endif
 
-// One access to a buffer.
+// One read or write of a buffer.
 typedef struct dv_use {
     int64_t tick;
     int writes; // 1: overwrites the whole buffer; 0: reads it
 } dv_use;
 
-// Initialise it with DV_BUFFER_INIT. A buffer cleared with memset would have
-// the fixed address 0 and the weight 0.
+// A buffer to be placed. Initialise it with DV_BUFFER_INIT: a buffer cleared
+// with memset would have the fixed address 0 and the weight 0.
 typedef struct dv_buffer {
     const char *name; // for messages; may be NULL
     int64_t size_bytes;
     int64_t start, end;    // alive in [start, end)
     int64_t align_bytes;   // alignment of its address; 0: as the options say
     int64_t fixed_address; // for a reserved range; -1: any address
-    // Bytes of main memory traffic saved if it is placed. -1: computed as the
-    // buffer's size times the number of its uses, without a first use that
-    // reads; the size if it has no uses.
+    // Bytes of main memory traffic saved if the buffer is placed. -1: computed
+    // as the buffer's size times the number of its uses, not counting a first
+    // use that reads; the size if it has no uses.
     int64_t weight;
     const dv_use *uses; // strictly increasing, inside [start, end); optional
     size_t n_uses;
@@ -46,8 +46,8 @@ typedef struct dv_buffer {
     // them. Must agree with uses[0] if there are uses.
     int first_use_is_read;
     // Buffers whose memory this one may reuse, best first. Each is read for the
-    // last time in the tick that writes this one, so that its end is this start
-    // + 1.
+    // last time in the tick in which this one is written, so that its end is
+    // this buffer's start + 1.
     const int32_t *parents;
     size_t n_parents;
     int32_t group; // all buffers of a group are placed, or none; 0: no group
@@ -66,13 +66,12 @@ typedef struct dv_place_options {
     int64_t budget;      // maximum number of search steps; 0: default
     double time_limit_s; // stop the search after this time; 0: no limit
     uint64_t seed;
-    // 1: buffers may be evicted between uses and reloaded, which costs the
-    // reads and writes of main memory that this takes. The `stays` of the
-    // result say when each buffer is in memory, and at which address.
+    // 1: buffers may be evicted between uses and reloaded, at the cost of the
+    // main memory traffic. The `stays` of the result say when each buffer is in
+    // memory, and at which address.
     int evict;
-    // 1: no buffer should be left out. The solvers auto and exact then first
-    // try to place all of them; if that fails, the result has those that could
-    // be placed.
+    // 1: all buffers should be placed. The solvers auto and exact then first
+    // try that; if it fails, the result has those that could be placed.
     int must_fit;
 } dv_place_options;
 #define DV_PLACE_OPTIONS_INIT                                                  \
@@ -104,8 +103,8 @@ typedef struct dv_placement {
 // Returns the name of a solver as it is written in plans and options; NULL if
 // there is no such solver.
 DV_API const char *dv_solver_name(dv_solver solver);
-// Places the buffers in the memory. Their strings (`name` and `barred` of each)
-// are borrowed until dv_placement_destroy.
+// Assigns addresses in the memory to buffers. The buffers' strings (`name` and
+// `barred`) are borrowed until dv_placement_destroy.
 DV_API dv_status dv_place(dv_placement **out, const dv_buffer *buffers,
                           size_t n_buffers, const dv_place_options *options,
                           dv_diag *diag);

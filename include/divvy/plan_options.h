@@ -10,14 +10,14 @@ typedef struct dv_core_rect {
     int32_t x0, y0, x1, y1;
 } dv_core_rect;
 
-// A switch of the options of a plan. The value 0, which the INIT macro sets,
-// stands for the default.
+// A switch in the options of a plan. The value 0, which the INIT macro of the
+// options sets, stands for the default.
 typedef enum dv_switch { DV_ON = 1, DV_OFF } dv_switch; // default: on
 // How ops are divided over cores: by the cost model (BEST), by the rules of
 // Torch-Spyre, the PyTorch backend of IBM's Spyre accelerator (SEED), or by
-// these rules with the cost model to break ties (SEED_COST). SPAN: only what
-// the span limit of the target requires, by the first of these rules; the
-// remaining cores get nothing, and `joint` is OFF.
+// these rules with ties broken by the cost model (SEED_COST). SPAN: ops are cut
+// only where the target's limit on address spans requires it, by the first of
+// Torch-Spyre's rules; the remaining cores get nothing, and `joint` is OFF.
 typedef enum dv_divide {
     DV_DIVIDE_BEST = 1, // the default
     DV_DIVIDE_SEED,
@@ -25,14 +25,14 @@ typedef enum dv_divide {
     DV_DIVIDE_SPAN
 } dv_divide;
 // Whether the division of ops and the use of scratchpads are planned together:
-// AUTO: if the cost model says that it pays; SEED: in the way of Torch-Spyre,
-// the PyTorch backend of IBM's Spyre accelerator; OFF: never.
+// AUTO: if that pays by the cost model; SEED: as Torch-Spyre does, the PyTorch
+// backend of IBM's Spyre accelerator; OFF: never.
 typedef enum dv_joint {
     DV_JOINT_AUTO = 1, // the default
     DV_JOINT_SEED,
     DV_JOINT_OFF
 } dv_joint;
-// Which tensors may be resident in scratchpads.
+// Which tensors may be kept in scratchpads from op to op.
 typedef enum dv_residents {
     DV_RESIDENTS_ALL = 1,    // the default
     DV_RESIDENTS_REDUCTIONS, // only results of reductions
@@ -51,18 +51,20 @@ typedef enum dv_solver {
     DV_SOLVER_GREEDY
 } dv_solver;
 
-// Buffers to be placed, an answer and the options of a solver: divvy/place.h.
+// Declared in divvy/place.h: buffers to be placed, a placement and the options
+// of a solver.
 struct dv_buffer;
 struct dv_placement;
 struct dv_place_options;
-// A solver of the caller, with the contract of dv_place: it places the buffers
-// and describes the result in *out, which is cleared before the call. It sets
-// `addresses` (-1: not placed) and may set `reasons` and `solver`, a word for
-// the plan; with options->evict it may set `stays`, otherwise every buffer that
-// it placed stays for all of its life. The other fields are not read. What *out
-// points to belongs to the solver and stays valid until the next call or until
-// the plan is made. The answer is checked as dv_placement_check does before it
-// is used. Planning calls the solver several times, for different divisions.
+// A solver that the caller provides, with the contract of dv_place: it places
+// the buffers and describes the result in *out, which is cleared before the
+// call. It sets `addresses` (-1: not placed) and may set `reasons` and
+// `solver`, a word for the plan. With options->evict it may set `stays`;
+// otherwise every placed buffer stays for its whole lifetime. The other fields
+// are not read. What *out points to belongs to the solver and stays valid until
+// the next call or until the plan is made. The answer is checked as by
+// dv_placement_check before use. Planning calls the solver several times, for
+// different divisions.
 typedef dv_status (*dv_placer)(void *user, struct dv_placement *out,
                                const struct dv_buffer *buffers,
                                size_t n_buffers,
@@ -74,7 +76,8 @@ typedef dv_status (*dv_placer)(void *user, struct dv_placement *out,
 typedef struct dv_plan_options {
     size_t size;
     int64_t cores; // use at most this many; 0: all of the target's
-    // Number of threads on the host, may exceed its cores; 0: one per core.
+    // Number of threads on the host, which may exceed its cores; 0: one per
+    // core.
     int64_t threads;
     const char *stop_after; // name of the last pass to run; NULL: run them all
     dv_divide divide;
@@ -95,22 +98,23 @@ typedef struct dv_plan_options {
     dv_solver solver;
     int64_t place_budget; // maximum steps of the solver; 0: default
     // Limit on the time of the searches for divisions, groups and addresses; 0:
-    // none. A plan whose search it ended says so (`cut_short`).
+    // none. A plan whose search was ended by the limit has the mark
+    // `cut_short`.
     double time_limit_s;
     // Called after every pass with the plan so far; NULL: not called.
     void (*after_pass)(void *user, const char *pass, double ms,
                        const dv_plan *plan);
     void *user;
-    // Divide over this many processes first. 0: over those of `grid`, or, if
-    // that is NULL too, the plan is for one process.
+    // Number of processes over which the program is divided first. 0: those of
+    // `grid` or, if that is NULL too, one process.
     int64_t team;
     int64_t rank;     // the rank whose messages the plan lists
     const char *grid; // ranks per axis, as "2x3"; NULL: chosen for the team
-    // The policy that decides which core computes which tiles: static (NULL),
-    // ticket, steal, dynamic (steal); on machines that compute on tiles also
-    // rect, streamk, streamk1, streamk2, splitk(N) (docs/cli.md explains them).
-    // The order of tiles: auto (NULL) or one of those that divvy/grid.h lists;
-    // of a list, results of other sizes keep the default order.
+    // policy: which core computes which tiles: static (NULL), ticket, steal,
+    // dynamic (steal); on machines that compute on tiles also rect, streamk,
+    // streamk1, streamk2, splitk(N) (docs/cli.md explains them). order: the
+    // order of tiles: auto (NULL) or one of those that divvy/grid.h lists; with
+    // a list, results of other sizes keep the default order.
     const char *policy, *order;
     // On a machine with a grid of cores: the cores that may be used (NULL:
     // all), and cores that must not be used.
@@ -118,19 +122,21 @@ typedef struct dv_plan_options {
     size_t n_allowed;
     const dv_core_rect *holes;
     size_t n_holes;
-    // What must not be resident in scratchpads: the tensor "x"; for the op
-    // "op:y" or "y.2", its result and, where it reads them, its operands.
+    // What must not be kept in scratchpads: "x" is the tensor x; "op:y" or
+    // "y.2" is an op, of which its result, and its operands where it reads
+    // them, are meant.
     const char *const *bars;
     size_t n_bars;
-    // Finds the addresses of resident tensors in place of `solver`; NULL: that
-    // one does. place_user is passed to it.
+    // A function that finds the addresses of tensors in scratchpads instead of
+    // `solver`; NULL: `solver` finds them. place_user is passed to the
+    // function.
     dv_placer place;
     void *place_user;
-    // Number of tiles of an op that a core may compute one after the other, in
-    // place of the target's property tiles_per_core; 0: as the target says.
+    // Number of tiles of an op that a core may compute one after the other.
+    // Replaces the target's property tiles_per_core; 0: does not.
     int64_t tiles_per_core;
-    // Inputs whose elements are the same in all runs, as if the program
-    // declared them with `const`.
+    // Names of inputs whose elements are the same in all runs, as if the
+    // program declared them with `const`.
     const char *const *constants;
     size_t n_constants;
     // Called often while a plan is made, with the name of the pass, by the

@@ -15,7 +15,8 @@ typedef struct dv_measured {
     const double *group_seconds; // dv_plan_n_groups numbers, of one run
     double peak_gflops;          // what the machine computes at most
     double copy_gb_per_s;        // of a copy between arrays
-    // The predicted time computed from what the simulator counted.
+    // The predicted time, computed from what the simulator counted instead of
+    // from the plan.
     double counted_us;
     const char *executor; // what ran the plan
 } dv_measured;
@@ -26,11 +27,12 @@ typedef struct dv_report_options {
     // the page says which. 0: 20 MB.
     int64_t most_bytes;
     const char *command; // that made the plan, for the page; NULL: not shown
-    // Whether the page says which machine, with twice of something, and which
-    // other division would make the plan faster: the plan is made again for
-    // each. Default: on.
+    // Whether the page says which changes would make the plan faster: a machine
+    // with twice of some resource, or another division of an op. The plan is
+    // made again for each. Default: on.
     dv_switch changes;
-    // The options that the plan was made with, for `changes`; NULL: defaults.
+    // The options with which the plan was made, needed for `changes`; NULL:
+    // defaults.
     const dv_plan_options *made_with;
     const dv_measured *measured; // NULL: the plan was not run
     const dv_plan *other;        // a plan to compare with, or NULL
@@ -40,15 +42,15 @@ typedef struct dv_report_options {
         sizeof(dv_report_options), 0, NULL, (dv_switch)0, NULL, NULL, NULL     \
     }
 
-// Makes the page of a plan, which the caller frees with dv_free. Two pages of
-// the same plan with the same options have the same bytes. Fails with
-// DV_E_LIMIT if the page is too large even without its details. options may be
-// NULL.
+// Makes an HTML page that describes a plan; the caller frees it with dv_free.
+// Two pages of the same plan with the same options have the same bytes. Fails
+// with DV_E_LIMIT if the page is too large even without its details. options
+// may be NULL.
 DV_API dv_status dv_report_html(char **out, const dv_plan *plan,
                                 const dv_report_options *options,
                                 dv_diag *diag);
-// Makes the trace of a plan: a thread per core, an event per op and tile. Of
-// the options it reads `measured`.
+// Makes the trace of a plan's run: a timeline per core, an event per op and
+// tile. Of the options it reads only `measured`.
 DV_API dv_status dv_report_trace(char **out, const dv_plan *plan,
                                  const dv_report_options *options,
                                  dv_diag *diag);

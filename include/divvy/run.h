@@ -52,16 +52,17 @@ typedef struct dv_exec_options {
         sizeof(dv_exec_options), NULL, 0                                       \
     }
 
-// dv_exec_create with options, which may be NULL.
+// Like dv_exec_create, with options, which may be NULL.
 DV_API dv_status dv_exec_create_with(dv_exec **out, const dv_plan *plan,
                                      const dv_exec_options *options,
                                      dv_diag *diag);
-// Describes operand number i of an exec: inputs, constants and outputs, in the
-// order in which the program names them. DV_E_USAGE past the last.
+// Describes operand number i of an exec. Operands are the inputs, constants and
+// outputs, in the order in which the program names them. Fails with DV_E_USAGE
+// past the last.
 DV_API dv_status dv_exec_operand(const dv_exec *exec, int i,
                                  dv_tensor_info *out);
-// Fills the memory of operand number i, dense and row-major, with the elements
-// that `divvy run --seed` makes up for it.
+// Fills the memory of operand number i, dense and row-major, with the random
+// elements that `divvy run --seed` generates for it.
 DV_API dv_status dv_exec_fill(const dv_exec *exec, int i, uint64_t seed,
                               void *data);
 
@@ -87,10 +88,11 @@ typedef struct dv_operand {
 
 // -- Runs ---------------------------------------------------------------------
 
-// A loop of the caller's thread pool: calls body(arg, i) once for every i of
-// 0..n, and returns when all calls have returned. The calls may be made in any
-// order, on any threads, at once or one after the other; no call waits for
-// another. It is called several times in a run, by the thread that runs.
+// A parallel loop of the caller's thread pool: it calls body(arg, i) once for
+// every i of 0..n, and returns when all calls have returned. The calls may be
+// made in any order, on any threads, concurrently or one after the other; no
+// call waits for another. A run calls it several times, from the thread that
+// called dv_run_now.
 typedef void (*dv_parallel_for)(void *user, int n,
                                 void (*body)(void *arg, int i), void *arg);
 
@@ -106,27 +108,26 @@ typedef struct dv_run_options {
     }
 
 // Allocates what a run needs. The exec's constants must have been bound
-// (dv_exec_bind), and they and its executor are not changed while it has runs,
-// which are destroyed before it. options may be NULL.
+// (dv_exec_bind). While an exec has runs, its constants and its executor must
+// not change; the runs are destroyed before it. options may be NULL.
 DV_API dv_status dv_run_create(dv_run **out, dv_exec *exec,
                                const dv_run_options *options, dv_diag *diag);
 DV_API void dv_run_destroy(dv_run *run);
 // Sets the memory of an input or output, which is borrowed as by dv_exec_bind.
 DV_API dv_status dv_run_bind(dv_run *run, const dv_operand *operand,
                              dv_diag *diag);
-// Returns 1 if runs copy operand number i to memory of their own, because no
-// kernel reads or writes it with the strides with which it is bound, or because
-// the program updates an input that is not an output; 0 if kernels use the
-// caller's memory.
+// Returns 1 if runs copy operand number i to their own memory, because no
+// kernel supports the strides with which it is bound, or because the program
+// updates an input that is not an output; 0 if kernels use the caller's memory.
 DV_API int dv_run_copies(const dv_run *run, int i);
-// Runs the plan once, on the calling thread and those that it employs.
+// Runs the plan once, on the calling thread and the run's other threads.
 DV_API dv_status dv_run_now(dv_run *run, dv_diag *diag);
-// Starts a run on a thread of its own, and waits for it. Between the two calls
+// dv_run_start starts a run on a thread of its own; dv_run_wait waits for it
+// and returns what dv_run_now would have returned. Between the two calls
 // nothing else may be done with the run, nor with the memory of its operands.
-// dv_run_wait returns what dv_run_now would have returned.
 DV_API dv_status dv_run_start(dv_run *run, dv_diag *diag);
 DV_API dv_status dv_run_wait(dv_run *run, dv_diag *diag);
-// As dv_exec_watch: the thread that runs calls `watch`.
+// Like dv_exec_watch, for a dv_run: the thread that runs calls `watch`.
 DV_API void dv_run_watch(dv_run *run, int (*watch)(void *user, double done),
                          void *user);
 

@@ -29,8 +29,8 @@ typedef struct dv_session_options {
     const dv_plan_options *plan; // for all plans; NULL: the defaults
     const dv_run_options *run;   // for all runs; NULL: the defaults
     int64_t capacity;            // plans that are kept at most; 0: 8
-    // Watches runs as dv_run_watch does; NULL: nobody does. `plan` has the
-    // function that watches planning.
+    // Watches runs as dv_run_watch does; NULL: nobody does. Planning is watched
+    // by the function in `plan`.
     int (*watch)(void *user, double done);
     void *user;
 } dv_session_options;
@@ -39,8 +39,9 @@ typedef struct dv_session_options {
         sizeof(dv_session_options), NULL, NULL, 0, NULL, NULL                  \
     }
 
-// Makes a session, which has its own copies of the program and the target.
-// options may be NULL; what they point to must live as long as the session.
+// Makes a session, which caches plans of a program by the shapes of its
+// operands. It has copies of its own of the program and the target. options may
+// be NULL; what they point to must live as long as the session.
 DV_API dv_status dv_session_create(dv_session **out, const dv_program *program,
                                    const dv_target *target,
                                    const dv_session_options *options,
@@ -48,8 +49,9 @@ DV_API dv_status dv_session_create(dv_session **out, const dv_program *program,
 // Frees a session. No run of it may be under way.
 DV_API void dv_session_destroy(dv_session *s);
 // Sets the elements of a constant that has no file: row-major, borrowed until
-// dv_session_destroy or the next call for the same constant. Its shape counts
-// like those of inputs. Drops all plans; no run may be under way.
+// dv_session_destroy or the next call for the same constant. Params are
+// inferred from its shape as from those of inputs. Drops all plans; no run may
+// be under way.
 DV_API dv_status dv_session_constant(dv_session *s, const dv_operand *constant,
                                      dv_diag *diag);
 // Describes operand number i (in the order of dv_exec_operand) for inputs of
@@ -60,9 +62,9 @@ DV_API dv_status dv_session_constant(dv_session *s, const dv_operand *constant,
 DV_API dv_status dv_session_operand(dv_session *s, const dv_operand *inputs,
                                     size_t n_inputs, int i, dv_tensor_info *out,
                                     dv_diag *diag);
-// Runs the program once with these operands: all inputs and outputs but
-// constants. The first run with new shapes makes their plan; its strides are
-// those that kernels use, and later runs with other strides copy.
+// Runs the program once with these operands: all inputs and outputs, but no
+// constants. The first run with new shapes makes a plan, whose kernels use the
+// strides of that run; later runs with other strides copy.
 DV_API dv_status dv_session_run(dv_session *s, const dv_operand *operands,
                                 size_t n_operands, dv_diag *diag);
 

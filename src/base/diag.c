@@ -115,8 +115,8 @@ static void excerpt(dv_message *m, const dv_source *s, size_t begin, size_t off)
     m->caret = (uint32_t)(off - begin);
 }
 
-// Takes the comment of the line that begins at `begin` as the file of the
-// message if the source is that of a built program.
+// If the source is a program that was built by calls, uses the label in the
+// comment of the line at `begin` as the file name of the message.
 static void take_label(dv_message *m, const dv_source *s, size_t begin)
 {
     size_t p = begin, n = 0;

@@ -13,15 +13,17 @@
 #define DV_DIAG_H
 #include "divvy/divvy.h"
 
-// A text that positions refer to; borrowed by everything that points into it.
+// A text in which messages have positions. It is borrowed: it must outlive
+// everything that points into it.
 typedef struct dv_source {
     const char *name; // file name as the user gave it
     const char *text;
     size_t len;
 } dv_source;
 
-// The name of the source of a program that was built by calls. Each line has a
-// label as its comment, which messages show in place of file, line and column.
+// The file name of programs that were built by calls instead of parsed. Each
+// line has a label as its comment, which messages show instead of file, line
+// and column.
 #define DV_BUILT_NAME "built program"
 
 // A byte position in a source. `src` is NULL if there is no position.
@@ -31,10 +33,10 @@ typedef struct dv_loc {
 } dv_loc;
 
 #define DV_NOWHERE ((dv_loc){NULL, 0})
-// Offset that means the whole file, if no line of it is to blame.
+// The value of dv_loc.off if an error concerns a file as a whole, not a line.
 #define DV_FILE ((uint32_t)-1)
 
-// Records an error and returns its status.
+// Records an error and returns its status, so that callers can return the call.
 dv_status dv_fail(dv_diag *d, dv_status s, dv_loc at, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 // Adds a second position to the error just recorded.
@@ -45,13 +47,13 @@ void dv_warn(dv_diag *d, const char *kind, dv_loc at, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 // Records an out-of-memory error and returns its status.
 dv_status dv_nomem(dv_diag *d);
-// Moves an error from `from` to `to` unless `to` has one already; `from` has
-// none afterwards.
+// Moves the error of `from` to `to`, unless `to` has one already; `from` has no
+// error afterwards.
 void dv_diag_move(dv_diag *to, dv_diag *from);
-// Sets the file of the recorded error unless it has one.
+// Sets the file name of the recorded error unless the error has one.
 void dv_diag_set_file(dv_diag *d, const char *name);
-// Sets the name of the pass that is running, or NULL for none. The name is
-// borrowed.
+// Sets the name of the running pass, which errors then mention; NULL: none. The
+// name is borrowed.
 void dv_diag_pass(dv_diag *d, const char *name);
 
 // An error, a note or a warning, as it is printed or written as JSON.
@@ -78,7 +80,7 @@ int32_t dv_diag_n_warnings(const dv_diag *d);
         if (try_status_ != DV_OK)                                              \
             return try_status_;                                                \
     } while (0)
-// Records the number of the rule for loop nests that the last error is about,
-// unless that error was ignored because of an earlier one.
+// Records which rule for loop nests the last error is about (its number),
+// unless that error was dropped because an earlier one was recorded.
 void dv_diag_set_rule(dv_diag *d, int rule);
 #endif

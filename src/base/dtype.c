@@ -97,8 +97,9 @@ uint16_t dv_f32_to_f16(float f)
     return (uint16_t)(sign | (u - 0x38000000) >> 13);
 }
 
-// Rounds a double to a mantissa of `bits` bits with the least exponent `low`,
-// so that the conversion through float cannot round a second time.
+// Rounds a double to a mantissa of `bits` bits with minimum exponent `low`, so
+// that the following conversion through float is exact and does not round a
+// second time.
 static double round_mantissa(double v, int bits, int low)
 {
     int e;
@@ -109,8 +110,8 @@ static double round_mantissa(double v, int bits, int low)
     return ldexp(nearbyint(ldexp(v, -unit)), unit);
 }
 
-// Converts to a 64-bit integer, saturating; narrower integers are then
-// truncated from it, i.e. they wrap as in C.
+// Converts to a 64-bit integer, saturating; NaN becomes 0. Callers then
+// truncate it to narrower integers, which wraps as in C.
 static int64_t to_wrapped(double v)
 {
     return v != v         ? 0

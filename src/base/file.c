@@ -161,13 +161,13 @@ static dv_status cannot_write(const char *path, int error, dv_diag *diag)
 }
 
 // The name of a temporary file is the final name, this suffix, eight random hex
-// digits, and eight hex digits computed from all of that. So a leftover of a
-// killed writer can be told from a user's file with a similar name.
+// digits, and a checksum of all of that in eight hex digits. The checksum tells
+// the leftover of a killed writer from a user's file with a similar name.
 static const char suffix[] = ".divvy-";
 enum { RANDOM_LEN = 8, TEMP_LEN = sizeof suffix - 1 + 2 * RANDOM_LEN };
 
-// Computes the digits that complete the name of a temporary file: a hash
-// (FNV-1a) of its first n characters.
+// Computes the checksum that ends the name of a temporary file: a hash (FNV-1a)
+// of the name's first n characters.
 static void complete_name(const char *name, size_t n, char out[RANDOM_LEN + 1])
 {
     uint32_t h = 0x811c9dc5u;
@@ -188,9 +188,9 @@ static int is_temp_name(const char *name, const char *base)
     return strcmp(name + made, digits) == 0;
 }
 
-// Locks a temporary file, which shows other processes that its writer is alive;
-// file systems without locks are accepted. Returns 0 if another process removed
-// the file first.
+// Locks a temporary file, which tells other processes that its writer is alive.
+// Does nothing on file systems without locks. Returns 0 if another process
+// removed the file first.
 static int lock_temp(int fd)
 {
     struct stat st;
@@ -199,9 +199,9 @@ static int lock_temp(int fd)
     return fstat(fd, &st) == 0 && st.st_nlink > 0;
 }
 
-// Like mkstemp, but with the permissions of a plain open, and the file is
-// removed if a signal ends the process. Reading the umask
-// instead would change it for other threads for a moment.
+// Like mkstemp, but a signal that ends the process removes the file, and its
+// permissions are those of a plain open. (Setting them after mkstemp would
+// require the umask, which can only be read by changing it for all threads.)
 static int open_temp(char *temp)
 {
     char *slash = strrchr(temp, '/'), *base = slash ? slash + 1 : temp;
@@ -212,7 +212,8 @@ static int open_temp(char *temp)
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         snprintf(x, RANDOM_LEN + 1, "%08x", (unsigned)(seed >> 32));
         complete_name(base, (size_t)(x + RANDOM_LEN - base), x + RANDOM_LEN);
-        // The name is known to signal handlers before the file exists.
+        // Register the name before creating the file, so that a signal in
+        // between cannot leave it behind.
         remember(temp);
         fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST)
@@ -305,7 +306,8 @@ dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
         return dv_nomem(diag);
     }
     int fd = direct ? open(path, O_WRONLY | O_CLOEXEC) : open_temp(w->temp);
-    // A replaced file keeps its permissions if the system allows it.
+    // The new file gets the permissions of the one it replaces, if the system
+    // allows that.
     if (fd >= 0 && !direct && stat(path, &st) == 0 &&
         fchmod(fd, st.st_mode & 07777) != 0)
         errno = 0;
@@ -336,7 +338,7 @@ void dv_writer_reserve(dv_writer *w, int64_t size_bytes)
     if (!dv_writer_temp(w))
         return;
     int error = posix_fallocate(fileno(w->file), 0, (off_t)size_bytes);
-    // If space cannot be reserved, at least set the size.
+    // If the file system cannot reserve space, at least set the file's size.
     if ((error == EINVAL || error == EOPNOTSUPP) &&
         ftruncate(fileno(w->file), (off_t)size_bytes) == 0)
         error = 0;

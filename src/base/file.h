@@ -12,9 +12,9 @@
 dv_status dv_file_read(char **out, size_t *len, const char *path,
                        int64_t max_bytes, dv_diag *diag);
 
-// A writer creates a temporary file next to the final one. Commit renames it
-// into place; abort (or a failed commit) removes it. If the path exists and is
-// not a regular file (a pipe, /dev/stdout), it is written directly.
+// A writer writes a temporary file next to the final one. Commit renames it to
+// the final name; abort (or a failed commit) removes it. If the path exists and
+// is not a regular file (a pipe, /dev/stdout), it is written directly.
 typedef struct dv_writer dv_writer;
 dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag);
 // Appends bytes. Errors are remembered: after a failed write, commit fails.
@@ -22,9 +22,9 @@ void dv_writer_put(dv_writer *w, const void *bytes, size_t n);
 dv_status dv_writer_commit(dv_writer *w, dv_diag *diag); // frees the writer w
 void dv_writer_abort(dv_writer *w); // frees the writer w, which may be NULL
 
-// Flushes the writer and returns the name of its temporary file, for other
-// processes that write into it; NULL if the file is written directly, without a
-// temporary file, or if a write failed.
+// Flushes the writer and returns the name of its temporary file, so that other
+// processes can write into it; NULL if there is no temporary file, because the
+// path is written directly, or if a write failed.
 const char *dv_writer_temp(dv_writer *w);
 // Allocates disk space for size_bytes before other processes write to the file.
 void dv_writer_reserve(dv_writer *w, int64_t size_bytes);

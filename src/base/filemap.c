@@ -14,7 +14,8 @@ typedef struct file_map {
     struct file_map *next;
 } file_map;
 
-// The files that are mapped in this process, and the lock of the list.
+// The files that are mapped into this process, and the lock that guards the
+// list.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static file_map *all;
 
@@ -58,11 +59,13 @@ void dv_file_map_drop(const void *at, size_t bytes)
     uintptr_t begin = (uintptr_t)at, end = begin + bytes;
     uintptr_t first = (begin + page - 1) / page * page,
               last = end / page * page;
-    // The lock is held so that nothing else is mapped here meanwhile.
+    // Hold the lock, so that this range cannot be unmapped and reused for
+    // another mapping meanwhile.
     pthread_mutex_lock(&lock);
     for (const file_map *m = all; m && first < last; m = m->next)
         if (begin >= (uintptr_t)m->at && end <= (uintptr_t)m->at + m->bytes) {
-            // What fails to be released stays, which is no error.
+            // Pages that cannot be released just stay in memory, so errors are
+            // ignored.
             madvise((void *)first, last - first, MADV_DONTNEED);
             break;
         }

@@ -4,11 +4,12 @@
 #define DV_FILEMAP_H
 #include <stddef.h>
 
-// Maps the first bytes of an open file; NULL if that fails or there are none.
+// Maps the first `bytes` bytes of an open file; NULL if that fails or bytes is
+// 0.
 const void *dv_file_map(int fd, size_t bytes);
 void dv_file_unmap(const void *map, size_t bytes); // NULL: does nothing
-// Releases the pages that lie wholly in this memory if it is in a mapped file.
-// The system reads them from the file again if they are used later. Has no
-// effect on other memory.
+// If this memory is in a mapped file, releases the pages that are entirely in
+// it. The system reads them from the file again when they are used later. Has
+// no effect on other memory.
 void dv_file_map_drop(const void *at, size_t bytes);
 #endif

@@ -41,7 +41,7 @@ void dv_json_double(dv_json *j, const char *key, double v);
 void dv_json_string(dv_json *j, const char *key, const char *s);
 void dv_json_bool(dv_json *j, const char *key, int v);
 void dv_json_null(dv_json *j, const char *key);
-// Writes a value that is JSON already.
+// Writes a value that is already formatted as JSON.
 void dv_json_raw(dv_json *j, const char *key, const char *json);
 void dv_json_ints(dv_json *j, const char *key, const int64_t *v, int n);
 #define DV_JSON_INTS(j, key, ...) dv_json_ints(j, key, DV_INTS(__VA_ARGS__))
@@ -49,13 +49,13 @@ void dv_json_ints(dv_json *j, const char *key, const int64_t *v, int n);
 // of memory, the output counts as failed too.
 void dv_json_text(dv_json *j, const char *key, dv_text *text);
 
-// A field of an object with its value. The C type of the value selects the kind
-// of DV_F(key, value): an integer, a double or a string, which may be NULL.
+// A field of an object, made by DV_F(key, value), whose C type selects the
+// kind: an integer, a double or a string, which may be NULL.
 typedef struct dv_json_field {
     const char *key;
     // Kind of the value: i integer, d double, s string, b true or false, n
-    // null, v list of integers; - is a field that is left out, 0 the end of the
-    // fields.
+    // null, v list of integers, - a field that is not written, 0 the end of a
+    // list of fields.
     char kind;
     int64_t i;
     double d;
@@ -90,11 +90,11 @@ static inline dv_json_field dv_field_ints(const char *key, const int64_t *v,
         char *: dv_field_string,                                               \
         const char *: dv_field_string,                                         \
         default: dv_field_int)(key, v)
-// DV_F_WHEN is a field of a JSON object that is written only if `ok` is true;
-// DV_F_BOOL a field with the value true or false.
+// DV_F_WHEN makes a field of a JSON object that is written only if `ok` is
+// true; DV_F_BOOL makes a field with the value true or false.
 #define DV_F_WHEN(ok, field) ((ok) ? (field) : (dv_json_field){.kind = '-'})
 #define DV_F_BOOL(name, ok)  ((dv_json_field){.key = name, .kind = 'b', .i = ok})
-// A field of a JSON object with an integer value, or with the value null if
+// Makes a field of a JSON object with an integer value; the value is null if
 // `ok` is 0.
 #define DV_F_IF(ok, name, v)                                                   \
     ((ok) ? dv_field_int(name, v) : (dv_json_field){.key = name, .kind = 'n'})

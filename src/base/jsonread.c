@@ -45,8 +45,8 @@ static int hex4(const reader *r, uint32_t at, uint32_t *out)
     return 1;
 }
 
-// Parses an escape sequence. Characters outside ASCII become '?', because names
-// here are ASCII.
+// Parses an escape sequence. Non-ASCII characters become '?', because all names
+// that are looked up are ASCII.
 static dv_status escape(reader *r, char *out)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";

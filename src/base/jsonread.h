@@ -33,7 +33,7 @@ typedef struct dv_jval {
 
 dv_status dv_json_parse(const dv_jval **out, const dv_source *src,
                         dv_arena *arena, dv_diag *diag);
-// Returns the last member of an object with this key. Returns NULL if there is
-// none, or if v is not an object.
+// Returns the member of an object with this key (the last one, if there are
+// several). Returns NULL if there is none, or if v is not an object.
 const dv_jval *dv_jget(const dv_jval *v, const char *key);
 #endif

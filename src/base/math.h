@@ -5,13 +5,14 @@
 #define DV_MATH_H
 #include <stdint.h>
 
-// The overflow builtins are GNU C extensions that gcc and clang provide.
+// Checked arithmetic: returns 0 on overflow. The builtins are GNU C extensions
+// that gcc and clang provide.
 static inline int dv_add_i64(int64_t *out, int64_t a, int64_t b)
 {
     return !__builtin_add_overflow(a, b, out);
 }
 
-// Returns a + b, both of which are at least 0, or INT64_MAX if that is larger.
+// Returns a + b for a, b >= 0, saturated to INT64_MAX.
 static inline int64_t dv_add_most_i64(int64_t a, int64_t b)
 {
     return a > INT64_MAX - b ? INT64_MAX : a + b;

@@ -34,7 +34,7 @@ static int refused(void)
 }
 
 // Allocates large memory in huge pages if the system has them: with small
-// pages, a matrix product that walks down the rows takes a TLB miss per row.
+// pages, a matrix product that reads down a column takes a TLB miss per row.
 static void *alloc_large(size_t size_bytes)
 {
     void *p = NULL;
@@ -57,8 +57,8 @@ void *dv_alloc(size_t size_bytes)
                                     : malloc(size_bytes ? size_bytes : 1);
 }
 
-// Allocates a buffer that begins at a cache line, in whole huge pages if it has
-// more than `small` bytes.
+// Allocates cache-line-aligned memory, and in whole huge pages if it has more
+// than `small` bytes.
 static void *alloc_aligned(size_t size_bytes, size_t small)
 {
     enum { LINE = 64 };
@@ -76,8 +76,8 @@ void *dv_alloc_buffer(size_t size_bytes)
     return alloc_aligned(size_bytes, 64 << 10);
 }
 
-// Allocates zeroed memory. calloc does not clear fresh pages, which are zero
-// already.
+// Allocates zeroed memory. Uses calloc because it does not clear fresh pages,
+// which the system has zeroed.
 static void *alloc_zeroed(size_t size_bytes)
 {
     return refused() ? NULL : calloc(1, size_bytes ? size_bytes : 1);
@@ -119,11 +119,13 @@ void *dv_arena_buffer(dv_arena *a, size_t size_bytes)
     enum { HEAD = 64 }; // bytes of a chunk's head, so that data is aligned
     if (size_bytes > SIZE_MAX >> 1)
         return NULL;
-    // Arenas have many buffers, each of which may waste most of a huge page.
+    // Use huge pages only for buffers that fill one: an arena has many buffers,
+    // and each could waste most of a huge page.
     dv_chunk *c = alloc_aligned(HEAD + size_bytes, LARGE_PAGE);
     if (!c)
         return NULL;
-    // The newest chunk stays first in the list, because it has room left.
+    // Insert the buffer after the first chunk, which stays first because small
+    // allocations use the room that it has left.
     dv_chunk **at = a->chunks ? &a->chunks->next : &a->chunks;
     if (!a->chunks)
         a->used_bytes = a->size_bytes = 0;

@@ -13,8 +13,8 @@
 // Like malloc, realloc and free, except that tests can make the n-th call fail
 // (dv_mem_fail_at).
 void *dv_alloc(size_t size_bytes);
-// Allocates memory for data that kernels work on: it begins at a cache line and
-// is in huge pages, if the system has them, unless it is small.
+// Allocates memory for data that kernels work on: aligned to cache lines and,
+// unless it is small, in huge pages if the system has them.
 void *dv_alloc_buffer(size_t size_bytes);
 void *dv_realloc(void *p, size_t size_bytes);
 void dv_release(void *p);
@@ -32,15 +32,15 @@ typedef struct dv_arena {
     size_t used_bytes, size_bytes; // fill level and size of the newest chunk
 } dv_arena;
 
-// Returns zeroed memory for n objects, aligned for any type; NULL if out of
-// memory or if n * size_bytes overflows.
+// Returns zeroed memory for n objects from an arena, aligned for any type; NULL
+// if out of memory or if n * size_bytes overflows.
 void *dv_arena_alloc(dv_arena *a, size_t n, size_t size_bytes);
-// Returns memory that begins at a cache line, not zeroed, which is freed with
-// the arena. It is in huge pages only if it fills one.
+// Returns cache-line-aligned memory from an arena, not zeroed. It is in huge
+// pages only if it fills at least one.
 void *dv_arena_buffer(dv_arena *a, size_t size_bytes);
 char *dv_arena_copy(dv_arena *a, const char *text, size_t len);
-// Grows an array from `old_n` to `new_n` items by copying it; the old one stays
-// in the arena unused.
+// Copies an array of `old_n` items to a larger one with room for `new_n`. The
+// old array stays in the arena, unused.
 void *dv_arena_grow(dv_arena *a, const void *old, size_t old_n, size_t new_n,
                     size_t size_bytes);
 void dv_arena_free(dv_arena *a);

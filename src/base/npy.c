@@ -14,7 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Elements are copied between file and memory without byte swapping.
+// Elements are copied between file and memory without byte swapping, so the
+// host must be little-endian.
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                ".npy files are read and written on little-endian hosts only");
 
@@ -27,9 +28,9 @@ enum {
     BLOCK_BYTES = 1 << 16
 };
 
-// Computes the bytes of a dense tensor. Returns 0 if they do not fit 64 bits. A
-// dim of 0 counts as 1 when overflow is tested, so that the answer does not
-// depend on its position among the dims.
+// Computes the bytes of a dense tensor. Returns 0 on overflow of 64 bits. The
+// overflow test counts a dim of 0 as 1, so that its outcome does not depend on
+// the order of the dims.
 static int count_bytes(int64_t *out, dv_dtype t, int n_dims,
                        const int64_t *shape)
 {
@@ -52,7 +53,7 @@ typedef struct parser {
     int seen; // bit mask of the keys seen
 } parser;
 
-// A string from the file, made printable for a message.
+// A string from the file with unprintable characters replaced, for messages.
 typedef struct shown {
     char text[44];
 } shown;
@@ -267,7 +268,8 @@ static dv_status wrong_magic(const unsigned char *b, dv_loc at, dv_diag *diag)
                    b[0], b[1], b[2], b[3], b[4], b[5]);
 }
 
-// Finds the dict: *begin and *end are its byte range in the file.
+// Finds the header's Python dict: *begin and *end become its byte range in the
+// file.
 static dv_status find_dict(const unsigned char *b, size_t len, size_t *begin,
                            size_t *end, dv_loc at, dv_diag *diag)
 {
@@ -355,7 +357,8 @@ static dv_status check_type(input *in, const dv_npy_header *h,
                             const char *tensor, dv_dtype dtype, int n_dims,
                             const int64_t *shape)
 {
-    // Files of bf16 and of u16 have the same type.
+    // .npy has no type for bf16, which is stored as u16: compare the types as
+    // stored in files.
     int same = !strcmp(dv_dtype_get(h->dtype)->npy, dv_dtype_get(dtype)->npy) &&
                h->n_dims == n_dims;
     for (int d = 0; same && d < n_dims; d++)
@@ -385,8 +388,8 @@ static dv_status read_rows(input *in, const dv_npy_header *h, void *data)
     return got < n ? wrong_size(in, h->size_bytes, (int64_t)got) : DV_OK;
 }
 
-// Iterates over the elements of a file in Fortran order and their positions in
-// memory.
+// An iterator over the elements of a file in Fortran order, with the position
+// of each in row-major memory.
 typedef struct walk {
     int64_t index[DV_MAX_DIMS];
     int64_t stride_elems[DV_MAX_DIMS]; // strides in memory, row-major
@@ -428,8 +431,8 @@ static dv_status read_fortran(input *in, const dv_npy_header *h, char *block,
     return DV_OK;
 }
 
-// Reads the header of an open file and checks it against the tensor's dtype and
-// shape.
+// Reads the header of an open file and checks it against the dtype and shape of
+// the tensor.
 static dv_status look(input *in, char *head, const char *tensor, dv_dtype dtype,
                       int n_dims, const int64_t *shape, dv_npy_header *h)
 {
@@ -438,7 +441,8 @@ static dv_status look(input *in, char *head, const char *tensor, dv_dtype dtype,
     if (fstat(in->fd, &st) != 0)
         return dv_fail(in->diag, DV_E_FILE, file, "cannot read the file: %s",
                        strerror(errno));
-    // The size of a pipe cannot be compared with what its header claims.
+    // Refuse pipes, because their size cannot be compared with what the header
+    // claims.
     if (!S_ISREG(st.st_mode))
         return dv_fail(in->diag, DV_E_FILE, file,
                        "cannot read the file: %s is no regular file",
@@ -462,7 +466,8 @@ static dv_status read_elements(input *in, const dv_npy_header *h, char *head,
                                        : read_rows(in, h, data);
 }
 
-// Maps the elements if they lie in the file as in memory, or copies them.
+// Maps the elements into memory if the file has them in row-major order and
+// aligned; otherwise copies them.
 static dv_status map_elements(input *in, const dv_npy_header *h, char *head,
                               dv_npy_mapped *out)
 {
@@ -502,8 +507,8 @@ void dv_npy_unmap(dv_npy_mapped *m)
     *m = (dv_npy_mapped){0};
 }
 
-// Reads the header of a file, and its elements to `data` or, if that is NULL,
-// to `mapped`; both may be NULL.
+// Reads the header of a file, and the elements into `data` or, if that is NULL,
+// into `mapped`. If both are NULL, reads the header only.
 static dv_status read_file(const char *path, const char *tensor, dv_dtype dtype,
                            int n_dims, const int64_t *shape, dv_npy_header *h,
                            void *data, dv_npy_mapped *mapped, dv_diag *diag)

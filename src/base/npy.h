@@ -16,10 +16,11 @@
 #define DV_NPY_H
 #include "base/diag.h"
 
-// Maximum length of a dict that is read; one with 16 dims takes less than 500
-// bytes.
+// Maximum length of a header's dict (Python text) that is accepted; one with 16
+// dims takes less than 500 bytes.
 enum { DV_NPY_MAX_DICT = 65535 };
-// Number of bytes at the start of a file that contain any header that is read.
+// Number of bytes at the start of a file that are enough to contain any
+// accepted header.
 enum { DV_NPY_MAX_HEAD = 12 + DV_NPY_MAX_DICT };
 
 typedef struct dv_npy_header {
@@ -32,8 +33,8 @@ typedef struct dv_npy_header {
 } dv_npy_header;
 
 // Parses a header. `bytes` is the whole file or its first DV_NPY_MAX_HEAD
-// bytes. Only the name of `src` is used; error positions are offsets in
-// `bytes`.
+// bytes. Of `src` only the name is used, for messages; error positions are
+// offsets in `bytes`.
 dv_status dv_npy_parse(const void *bytes, size_t len, dv_npy_header *out,
                        const dv_source *src, dv_diag *diag);
 
@@ -44,15 +45,15 @@ dv_status dv_npy_read(const char *path, const char *tensor, dv_dtype dtype,
                       int n_dims, const int64_t *shape, void *data,
                       dv_diag *diag);
 
-// A tensor that is read from a file. Its elements are the file itself, mapped
-// into memory, if they lie there as in memory; otherwise they are a copy. A
-// mapped file must not be shortened while it is used.
+// A tensor that was read from a file. Its elements are the file mapped into
+// memory if their layout allows that, otherwise a copy. A mapped file must not
+// be truncated while it is used.
 typedef struct dv_npy_mapped {
     const void *data;
     const void *map; // the mapping of the file; NULL: `data` is an own copy
     size_t map_bytes;
-    // What identifies the file and its contents: device, number, size in bytes
-    // and time of the last change.
+    // The identity of the file and its contents: device, inode, size in bytes
+    // and time of the last change (s, ns).
     int64_t file[5];
 } dv_npy_mapped;
 dv_status dv_npy_map(dv_npy_mapped *out, const char *path, const char *tensor,
@@ -60,9 +61,8 @@ dv_status dv_npy_map(dv_npy_mapped *out, const char *path, const char *tensor,
                      dv_diag *diag);
 void dv_npy_unmap(dv_npy_mapped *m);
 
-// Building blocks for callers that transfer the elements themselves:
-// dv_npy_read_header reads and checks the header of a file; dv_npy_put_header
-// writes a header.
+// For callers that transfer the elements themselves: dv_npy_read_header reads
+// and checks the header of a file; dv_npy_put_header writes a header.
 dv_status dv_npy_read_header(const char *path, const char *tensor,
                              dv_dtype dtype, int n_dims, const int64_t *shape,
                              dv_npy_header *out, dv_diag *diag);

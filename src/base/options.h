@@ -13,9 +13,9 @@
 // may be NULL: all defaults. `type` is the struct's name for messages.
 dv_status dv_options_read(void *out, size_t size, const void *given,
                           const char *type, dv_diag *diag);
-// Fails unless an enum of the options has one of its `n` values.
+// Fails unless the value of an enum field is one of the enum's `n` values.
 dv_status dv_options_enum(int value, int n, const char *field, dv_diag *diag);
-// Fails if a list of the options has entries but no memory.
+// Fails if a list in the options is NULL although its length n is not 0.
 dv_status dv_options_list(const void *list, size_t n, const char *field,
                           dv_diag *diag);
 #endif

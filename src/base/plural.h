@@ -2,7 +2,8 @@
 #ifndef DV_PLURAL_H
 #define DV_PLURAL_H
 
-// The form of a word, or of its ending, that fits a count of any type:
+// Selects the singular or plural of a word, or of its ending, by a count of any
+// integer type:
 //
 //   dv_put(&out, "%zu op%s in %d %s", n, DV_PLURAL(n, "", "s"),
 //          m, DV_PLURAL(m, "entry", "entries"));

@@ -3,10 +3,10 @@
 #define DV_RANDOM_H
 #include <stdint.h>
 
-// The step from one state of the generator to the next.
+// The increment of the generator's state (splitmix64).
 #define DV_RANDOM_STEP ((uint64_t)0x9e3779b97f4a7c15u)
 
-// Returns the number that follows state x. Every bit of x affects every bit of
+// Returns the random number for state x. Every bit of x affects every bit of
 // the result, so this also serves as a hash of x.
 static inline uint64_t dv_mix(uint64_t x)
 {
@@ -23,13 +23,13 @@ static inline uint64_t dv_draw(uint64_t *state)
     return x;
 }
 
-// Returns a number of 0..n-1.
+// Returns a random integer in 0..n-1.
 static inline int32_t dv_draw_below(uint64_t *state, int32_t n)
 {
     return (int32_t)((dv_draw(state) >> 32) * (uint64_t)n >> 32);
 }
 
-// Returns a number in [0, 1).
+// Returns a random number in [0, 1).
 static inline double dv_draw_real(uint64_t *state)
 {
     return (double)(dv_draw(state) >> 11) * 0x1p-53;

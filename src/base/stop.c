@@ -1,7 +1,7 @@
 #include "base/stop.h"
 #include "base/clock.h"
 
-// The innermost call of this thread whose caller may stop it.
+// The innermost cancellable call that this thread is executing.
 static _Thread_local dv_stop *current;
 
 void dv_stop_begin(dv_stop *s)

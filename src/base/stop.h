@@ -28,14 +28,16 @@ typedef struct dv_stop {
 
 void dv_stop_begin(dv_stop *s);
 void dv_stop_end(const dv_stop *s);
-// Names the step of the current call.
+// Sets the name of the step (a word) that the current call is doing, which its
+// `watch` function is told.
 void dv_stop_step(const char *step);
 int dv_stop_wanted(void);
-// Returns whether the time limit of the current call, or of a call that made
-// it, has passed; the search that asks ends then.
+// Returns whether the time limit of the current call, or of a call around it,
+// has passed. A search that asks then ends with its best result so far.
 int dv_stop_late(void);
-// Returns whether dv_stop_late has told a search of the current call to end.
+// Returns whether dv_stop_late has returned 1 in the current call, so that a
+// search was cut short.
 int dv_stop_was_late(void);
-// Fails with DV_E_CANCELLED if the current call is to end.
+// Fails with DV_E_CANCELLED if the caller wants the current call to end.
 dv_status dv_stop_check(dv_diag *diag);
 #endif

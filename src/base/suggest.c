@@ -31,7 +31,8 @@ static size_t distance(const char *a, size_t n, const char *b)
     return last[m];
 }
 
-// Appends a candidate to the list; the first one that does not fit ends it.
+// Appends a candidate to the list; from the first one that does not fit on, the
+// list ends with "...".
 static void append(dv_suggestion *s, const char *candidate)
 {
     static const char more[] = ", ...";

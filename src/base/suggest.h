@@ -20,7 +20,7 @@ typedef struct dv_suggestion {
     size_t distance;
     int lists; // 1: if no candidate is similar, the text lists the first ones
     int n;     // number of candidates
-    // Candidates with commas between them: as many as fit.
+    // The candidates, separated by commas, as many as fit.
     char list[DV_SUGGESTION_BYTES - 32];
 } dv_suggestion;
 

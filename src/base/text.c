@@ -53,8 +53,8 @@ static size_t put_digits(char *out, int64_t v)
     return len;
 }
 
-// Formats text whose conversions are all %s, %d or PRId64, several times as
-// fast as vsnprintf: these are nearly all conversions in the text of a plan.
+// A fast path for formats whose conversions are all %s, %d or PRId64, several
+// times as fast as vsnprintf; nearly all text of a plan is of this kind.
 // Returns the length, or -1 if there is another conversion or no room.
 static int format_plain(char *out, size_t cap, const char *fmt, va_list ap)
 {
@@ -247,7 +247,8 @@ static uint64_t hash_of(const char *key, size_t len)
     return h ^ h >> 32;
 }
 
-// Returns the slot of a key, or the empty slot where it would be inserted.
+// Returns the slot that holds a key, or the empty slot where it would be
+// inserted.
 static struct dv_slot *find(const dv_table *t, const char *key, size_t len,
                             uint64_t hash)
 {

@@ -35,7 +35,7 @@ typedef struct dv_table {
     size_t n, cap;         // number of entries; capacity, 0 or a power of two
 } dv_table;
 
-// Returns the value of a key, or `missing`.
+// Returns the value of a key, or `missing` if the table does not have the key.
 int32_t dv_table_get(const dv_table *t, const char *key, size_t len,
                      int32_t missing);
 // Adds a key or changes its value. Returns 0 if out of memory.

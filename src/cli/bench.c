@@ -12,8 +12,8 @@
 
 typedef cli_bench_job job;
 
-// Counts the bytes of inputs and outputs. Of an input read through indices,
-// only the elements that are read count.
+// Counts the bytes of inputs and outputs for the bandwidth. An input that is
+// read through indices counts only with the elements that are read.
 static dv_status count_bytes(job *j, dv_diag *diag)
 {
     const dv_program *p = j->p;
@@ -38,8 +38,9 @@ static dv_status count_bytes(job *j, dv_diag *diag)
     return DV_OK;
 }
 
-// Returns the flops of an op in a run: those of one execution times the
-// iterations of the repeats around it, or none if it is executed before.
+// Returns the flops that op i takes in a run: those of one execution times the
+// iterations of the repeat loops around it, or 0 if it is computed once before
+// the first run.
 static double flops_of(const job *j, int32_t i)
 {
     const dv_program *p = j->p;
@@ -89,7 +90,7 @@ void cli_bench_types(job *j, dv_dtype in)
     }
 }
 
-// Allocates an input or output and fills it.
+// Allocates the memory of input or output i and fills it with numbers.
 static dv_status make_data(job *j, int32_t i)
 {
     const dv_tensor *t = &j->p->tensors[i];
@@ -133,8 +134,9 @@ static dv_status get_ready(job *j)
     return DV_OK;
 }
 
-// Measures the peak and keeps the maximum. It is called before and after the
-// runs, because other processes may use the cores for a while.
+// Measures the machine's peak GFLOP/s and keeps the maximum. It is called
+// before and after the timed runs, because other processes may use the cores
+// for a while.
 static void measure_peak(job *j)
 {
     double rate = 0;
@@ -149,8 +151,9 @@ int cli_bench_more(const job *j, double spent_s)
            (j->n_runs < j->least_runs || spent_s < j->least_s);
 }
 
-// Returns half of the program's bytes, since a copy reads one array and writes
-// another, limited to 16 KiB..256 MiB.
+// Returns the array size for a copy that moves as many bytes as the program:
+// half of them, since a copy reads one array and writes another, limited to 16
+// KiB..256 MiB.
 int64_t cli_bench_copy_bytes(double bytes)
 {
     bytes /= 2;
@@ -192,7 +195,8 @@ static dv_status measure(job *j)
     }
     cli_progress_end(&progress);
     cli_sort(j->seconds, j->n_runs);
-    // What the first run takes longer is packing of constants.
+    // The first run also packs constants: its time beyond a median run is
+    // counted as preparation.
     double packing = start - first - at(j, 0.5);
     j->ready_s += packing > 0 ? packing : 0;
     j->most_bytes = most_memory();
@@ -391,8 +395,8 @@ static int work(job *j, const cli_plan_args *args)
     return report(j);
 }
 
-// Runs the benchmark as one of the processes (ranks) of an mpirun, and returns
-// the exit code.
+// Runs the benchmark as one of the processes (ranks) that mpirun started, and
+// returns the exit code.
 static int work_as_rank(job *j, const char *path, cli_plan_args *args)
 {
     static cli_params params;
@@ -407,7 +411,7 @@ static int work_as_rank(job *j, const char *path, cli_plan_args *args)
     return cli_rank ? 0 : report(j);
 }
 
-// Loads, plans and times a file, and frees the job. Returns the exit code.
+// Loads, plans and times a program, and frees the job. Returns the exit code.
 static int bench_file(job *j, const char *file, cli_plan_args *args)
 {
     int code;

@@ -22,12 +22,13 @@ typedef struct cli_bench_job {
     const dv_program *p;
     void **data; // per tensor: input and output data; owned
     dv_exec *exec;
-    // The time of each run; if ranks run it together, that of the slowest;
-    // owned.
+    // The time of each run, owned; if several ranks run it together, the time
+    // of the slowest.
     double *seconds;
     int64_t n_runs, least_runs;
-    // When the command began, and the seconds until the first run could begin:
-    // for reading, planning, making kernels and packing constants.
+    // When the command began, and how many seconds later the first run could
+    // begin: the time for reading, planning, generating kernels and packing
+    // constants.
     double start_s, ready_s;
     int64_t most_bytes; // the most memory that the process had until then
     double least_s;     // minimal total time of the timed runs
@@ -57,11 +58,11 @@ typedef struct cli_bench_job {
 int cli_bench_more(const cli_bench_job *j, double spent_s);
 // Computes the flops and bytes of one run from the plan.
 dv_status cli_bench_count(cli_bench_job *j, dv_diag *diag);
-// Sets the element types of the op with the most flops, given the type `in`
-// that it computes in.
+// Sets the element types of the op with the most flops; `in` is the type that
+// it computes in.
 void cli_bench_types(cli_bench_job *j, dv_dtype in);
-// Returns the array size of the copy whose bandwidth is compared with a program
-// that transfers `bytes`.
+// Returns the array size for the copy benchmark with whose bandwidth a program
+// that transfers `bytes` is compared.
 int64_t cli_bench_copy_bytes(double bytes);
 
 // Time a plan for a team: cli_bench_processes with the processes of this

@@ -20,8 +20,8 @@
 
 // The benchmark state of one rank.
 typedef struct side {
-    // The state of the call. Ranks that are threads share it; only rank 0
-    // writes to it.
+    // The state of the whole command. If ranks are threads, they share it, and
+    // only rank 0 writes to it.
     cli_bench_job *j;
     dv_comm *comm;
     dv_rank *rank;
@@ -30,7 +30,8 @@ typedef struct side {
     double *slowest;          // time of the slowest rank in each run; owned
     int64_t n_runs;
     cli_bench_rank mine;
-    // Errors of this rank alone; errors agreed on by all ranks.
+    // trouble: errors of this rank alone; diag: errors that all ranks agreed
+    // on.
     dv_diag *trouble, *diag;
 } side;
 
@@ -59,8 +60,8 @@ static dv_status get_ready(side *s, const dv_rank_options *options)
     return DV_OK;
 }
 
-// Scales a measured rate down if the ranks of this machine have more threads
-// than it has cores, because each then gets only part of the time.
+// Scales down a rate measured by a rank if the ranks of its machine have more
+// threads than the machine has cores: each gets only part of the time.
 static double share_of(const side *s, double rate)
 {
     double threads =
@@ -69,7 +70,8 @@ static double share_of(const side *s, double rate)
     return threads > cores && cores >= 1 ? rate * cores / threads : rate;
 }
 
-// Measures the peak on all ranks at the same time, as a run uses them.
+// Measures the peak GFLOP/s on all ranks at the same time, so that they share
+// the machine as in a run.
 static dv_status measure_peak(side *s)
 {
     int64_t none = 0;
@@ -179,8 +181,8 @@ static dv_status collect(side *s)
     return DV_OK;
 }
 
-// Makes all ranks measure the peak for the type in which rank 0 computes the
-// largest op.
+// Makes all ranks measure the peak for the same type: that in which rank 0
+// computes the op with the most flops.
 static dv_status agree_on_type(side *s)
 {
     int64_t in = DV_F32;
@@ -198,7 +200,8 @@ static dv_status agree_on_type(side *s)
     return DV_OK;
 }
 
-// Runs all measurements of one rank; `ready` is the status of its preparation.
+// Runs all measurements of one rank. `ready` is the status of preparing it, on
+// which the ranks agree first.
 static dv_status measure(side *s, dv_status ready)
 {
     DV_TRY(dv_comm_agree_status(s->comm, ready, s->trouble, s->diag));

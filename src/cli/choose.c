@@ -56,7 +56,8 @@ static char *as_text(const args *a, const dv_choose_problem *p,
     return dv_text_take(&out);
 }
 
-// Returns the strategies in the format of the contest's solutions.
+// Returns the chosen strategies in the format of the solutions of the contest
+// that the problem comes from: [1, 0, …].
 static char *solution(const dv_choose_result *r)
 {
     dv_text out = {0};
@@ -67,8 +68,8 @@ static char *solution(const dv_choose_result *r)
     return dv_text_take(&out);
 }
 
-// Without -o, the solution is the last line of the text; with `-o -` it is all
-// of it.
+// Prints the result. Without -o, the solution (a list of strategies) is the
+// last line of the text; with `-o -` only the solution is printed.
 static int answer(const args *a, const dv_choose_problem *p,
                   const dv_choose_result *r, times t, dv_diag *diag)
 {

@@ -37,13 +37,15 @@
 typedef struct cli_option {
     const char *name; // long name without dashes
     char letter;      // short name, or 0
-    // Placeholder of the value in the help text; NULL: a flag.
+    // Placeholder of the option's value in the help text; NULL: the option is a
+    // flag.
     const char *value;
     const char *help;
-    // CLI_COUNT is an integer >= 0, CLI_SIZE one >= 1, CLI_BYTES a byte count
-    // that may have a unit. CLI_CHOICE is one of the words of `value`, which |
-    // separates; its number is stored, counted from 1. The value of
-    // CLI_OPTIONAL follows = and may be missing, in which case it is "".
+    // The kind of value. CLI_COUNT is an integer >= 0, CLI_SIZE one >= 1,
+    // CLI_BYTES a byte count that may have a unit. For CLI_CHOICE, `value`
+    // lists the words, separated by |; the word's number is stored, counted
+    // from 1. CLI_OPTIONAL is a text after = that may be missing, in which case
+    // it is "".
     enum {
         CLI_FLAG,
         CLI_TEXT,
@@ -54,8 +56,8 @@ typedef struct cli_option {
         CLI_CHOICE,
         CLI_OPTIONAL
     } kind;
-    // Destination: int or enum (CLI_FLAG, CLI_CHOICE), const char * (CLI_TEXT,
-    // CLI_OPTIONAL), cli_list (CLI_LIST), else int64_t.
+    // Where the value is stored: an int or enum (CLI_FLAG, CLI_CHOICE), const
+    // char * (CLI_TEXT, CLI_OPTIONAL), cli_list (CLI_LIST), otherwise int64_t.
     void *to;
 } cli_option;
 
@@ -72,8 +74,8 @@ typedef struct cli_command {
     int (*run)(const struct cli_command *c, int argc, char **argv);
     // Arguments of an example call for the help text, or NULL.
     const char *example;
-    // Nonzero if the processes of an mpirun execute it together; 0: only rank 0
-    // does.
+    // Nonzero if all processes that mpirun started execute the command
+    // together; 0: only rank 0 executes it.
     int team;
 } cli_command;
 
@@ -83,8 +85,8 @@ typedef struct cli_command {
 int cli_parse(const cli_command *c, const cli_option *options, int argc,
               char **argv, const char **operands, int *n_operands, int max);
 
-// Parses a number of bytes with or without a unit. Returns 0 if the text is not
-// one.
+// Parses a number of bytes with or without a unit such as MiB. Returns 0 if the
+// text is not a byte count.
 int64_t cli_bytes(const char *text);
 
 // Splits NAME=VALUE: copies the name to `name` (`room` bytes) and returns the
@@ -109,10 +111,10 @@ const char *cli_file_name(const char *path);
 // if it is compressed by gzip, also to at most `max_bytes`.
 dv_status cli_read(char **text, size_t *len, const char *path,
                    int64_t max_bytes, dv_diag *diag);
-// Reads the value of --time-limit, which may be NULL. Returns -1, or reports
-// that it is no time and returns the exit code.
+// Parses the value of --time-limit; `text` may be NULL. Returns -1 to continue,
+// or reports an invalid time and returns the exit code.
 int cli_time_limit(const cli_command *c, const char *text, double *seconds);
-// Checks that the file `path` that an option writes is not the file `other` of
+// Fails if an option would write the file `path` over `other`, another file of
 // the same call; either may be NULL. Returns -1 if they differ; otherwise
 // reports it and returns the exit code.
 int cli_check_overwrite(const cli_command *c, const char *option,
@@ -120,10 +122,10 @@ int cli_check_overwrite(const cli_command *c, const char *option,
 // Nonzero if --json was given. main sets it before parsing, so that usage
 // errors are reported as JSON too.
 extern int cli_json;
-// The words of the command, for reports; NULL: no memory.
+// The words of the command line, for reports; NULL if out of memory.
 extern const char *cli_words;
-// Number of processes and own rank if started by mpirun, else 0 and 0. Only
-// rank 0 prints.
+// The number of processes and this process's rank if mpirun started them, else
+// 0 and 0. Only rank 0 prints.
 extern int64_t cli_ranks, cli_rank;
 
 // Starts MPI on the first call; later calls return the same status.
@@ -131,8 +133,8 @@ dv_status cli_mpi_begin(dv_diag *diag);
 void cli_ranks_begin(void);
 // Records a usage error of this rank, which rank 0 then reports.
 void cli_ranks_usage_error(const char *text);
-// Compares the options with those of the other ranks of an mpirun; cli_parse
-// calls it. Returns -1 to continue, or an exit code.
+// Fails unless all processes that mpirun started have the same options;
+// cli_parse calls it. Returns -1 to continue, or an exit code.
 int cli_ranks_compare(const cli_command *c, const cli_option *options,
                       const char *const *operands, int n_operands);
 // Synchronises the ranks before the process ends with `code`. Returns the exit
@@ -164,7 +166,8 @@ typedef struct cli_progress {
     int shown, on;
 } cli_progress;
 void cli_progress_begin(cli_progress *p, const char *what);
-// Updates the progress line; a callback of type dv_progress.
+// Shows the share `done` of the work (0 to 1) in the progress line. It is a
+// callback of type dv_progress.
 void cli_progress_step(void *progress, double done);
 void cli_progress_end(cli_progress *p);
 // Sorts times in ascending order.

@@ -111,8 +111,8 @@ int64_t cli_result_text(const dv_tensor *t, const void *data)
     printf("  %s: %s[", t->name, dv_dtype_get(t->dtype)->name);
     for (int d = 0; d < t->n_dims; d++)
         printf("%s%" PRId64, d ? ", " : "", t->shape[d]);
-    // Print no sign for NaN, because it has no meaning and differs between
-    // machines.
+    // Print NaN without a sign, because the sign has no meaning and differs
+    // between machines.
     printf("]  sum %.9g  hash %016" PRIx64 "\n",
            isnan(s.sum) ? fabs(s.sum) : s.sum, s.hash);
     return s.n_nan;
@@ -190,7 +190,7 @@ dv_status cli_verify(dv_verdict *out, const cli_verify_options *options,
     return st;
 }
 
-// Prints how much of a run was sampled, and what was not.
+// Prints how much of a run was verified by samples, and what was not verified.
 static void put_samples(const dv_verdict *v)
 {
     enum { MOST_NAMES = 8 };
@@ -215,8 +215,8 @@ static void put_samples(const dv_verdict *v)
 
 void cli_verdict_text(const dv_verdict *v)
 {
-    // The error bound is also printed if it is loose: more than 1 / LOOSE of
-    // the magnitude of the values.
+    // The error bound is also printed if it is loose, which is more than 1 /
+    // LOOSE of the magnitude of the values.
     enum { LOOSE = 100 };
     printf("verify: %s", !v->ok ? "FAILED" : !v->decided ? "undecided" : "ok");
     if (v->tensor)

@@ -19,7 +19,7 @@ enum { MAX_WORDS = 32, MAX_VALUES = 1 << 20 };
 
 typedef struct table {
     int64_t *v;
-    // The same numbers as doubles, including those that are not integers.
+    // The same numbers as doubles, where non-integers are not truncated.
     double *f;
     int32_t n, n_rows;
     // start[i] is the index of the first number of list i; start[n_rows] is n.
@@ -53,17 +53,17 @@ typedef struct call {
     word words[MAX_WORDS];
     int n_words;
     table *t; // the value that was read last
-    // Distributions read so far: their shapes and how they are cut.
+    // The distributions read so far: shapes and how these are cut over ranks.
     dv_dist d[2];
     int n_dists;
-    // The slice that is written, one dv_slice per dim, and n_reads slices that
-    // are read, as many each.
+    // The slice that is written, one dv_slice per dim, and the n_reads slices
+    // that are read, with one dv_slice per dim each.
     dv_slice whole[DV_MAX_DIMS], *dest, *reads;
     int n_reads;
     dv_range *own, *want; // rows that each of n ranks owns and needs
     int64_t n, *m;        // m[r * n + s] elements go from rank r to rank s
-    // Elements in all, moved, moved after relabelling the ranks, most sent and
-    // most received by a rank.
+    // Element counts: all, moved, moved after the best renumbering of the
+    // ranks, and the most that any rank sends and receives.
     int64_t moved[5];
     dv_exchange *e;
     dv_box_list *boxes;
@@ -89,7 +89,8 @@ static word *find(call *c, const char *key)
     return NULL;
 }
 
-// Returns the parameter if it is present and not `-`, and marks it as used.
+// Returns the parameter with this key if it is present and not `-`, and marks
+// it as used; otherwise NULL.
 static word *given(call *c, const char *key)
 {
     word *w = find(c, key);
@@ -98,8 +99,8 @@ static word *given(call *c, const char *key)
     return w && strcmp(w->value, "-") != 0 ? w : NULL;
 }
 
-// Returns the parsed value of a parameter, or an empty table if it was not
-// read.
+// Returns the parsed value of a parameter, or an empty table if the parameter
+// was not given.
 static const table *in(call *c, const char *key)
 {
     static const table empty;
@@ -125,7 +126,7 @@ static dv_status read_numbers(call *c, const char *key)
     t->f = DV_NEW(&c->arena, double, len + 1);
     t->start = DV_NEW(&c->arena, int32_t, len + 2);
     MUST(t->v && t->f && t->start, NOMEM, "out of memory");
-    // Each iteration reads one list.
+    // Each iteration reads one of the lists, which ; separates.
     for (const char *s = w->value; len; s++) {
         for (int more = *s && *s != ';'; more; s += more) {
             size_t n = strcspn(s, ",;");
@@ -148,9 +149,9 @@ static dv_status read_numbers(call *c, const char *key)
     return DV_OK;
 }
 
-// Reads `rows` lists of `cols` integers in low..high. ANY for rows or cols
-// means any number; ONE for rows means one list, which may be empty if cols is
-// ANY.
+// Reads `rows` lists of `cols` integers in low..high. The value ANY means any
+// number of rows or cols; ONE for rows means one list, which may be empty if
+// cols is ANY.
 enum { ANY = -1, ONE = -2 };
 static dv_status read_table(call *c, const char *key, int64_t rows,
                             int64_t cols, int64_t low, int64_t high)
@@ -179,9 +180,9 @@ static dv_status read_table(call *c, const char *key, int64_t rows,
     return DV_OK;
 }
 
-// Reads a name as a number: `names` lists the names of 0, a bar, the names of
-// 1, and so on. The message for an unknown name puts it between `before` and
-// `after`.
+// Reads a name and returns its number. `names` is a list such as "a b|c": the
+// names for 0, a bar, the names for 1, and so on. An error message puts an
+// unknown name between `before` and `after`.
 static dv_status read_name(call *c, const char *key, const char *names,
                            const char *before, const char *after)
 {
@@ -214,8 +215,8 @@ static dv_status shape(call *c, const char *key)
     return DV_OK;
 }
 
-// Reads a grid of ranks and cuts the first dims of the shape that was read last
-// over it.
+// Reads the sizes of a grid of ranks, and cuts the first dims of the most
+// recently read shape over it.
 static dv_status grid(call *c, const char *key, int log2_ranks)
 {
     dv_dist *d = &c->d[c->n_dists - 1];
@@ -237,8 +238,8 @@ static dv_status grid(call *c, const char *key, int log2_ranks)
     return DV_OK;
 }
 
-// Cuts dim 0 of the shape that was read last over the number of ranks that was
-// read last.
+// Cuts dim 0 of the most recently read shape over the most recently read number
+// of ranks.
 static dv_status cut(call *c)
 {
     dv_dist *d = &c->d[c->n_dists - 1];
@@ -246,8 +247,8 @@ static dv_status cut(call *c)
     return DV_OK;
 }
 
-// Reads the boundaries of the parts of each dim, as in starts=0,1,7,10;; where
-// an empty list means equal parts.
+// Reads where the parts of each dim begin, and where the last one ends, as in
+// starts=0,1,7,10;; where an empty list means equal parts.
 static dv_status starts(call *c, const char *key, dv_dist *d)
 {
     if (!given(c, key))
@@ -315,9 +316,9 @@ static dv_status slices(call *c, const char *key, int n, int n_dims,
     return DV_OK;
 }
 
-// Makes `dest` of offsets, sizes and strides, which have a number per dim, and
-// checks that its slices do not reach too far. With `target`, a slice counts
-// only up to the end of its target, the elements that a rank computes.
+// Makes the slices `dest` from the parameters offsets, sizes and strides, which
+// have one number per dim, and fails if a slice overflows. With `target`, only
+// the elements up to the end of the target, which a rank computes, are checked.
 static dv_status dim_slices(call *c, int target)
 {
     int n = c->t->n;
@@ -334,7 +335,8 @@ static dv_status dim_slices(call *c, int target)
     return DV_OK;
 }
 
-// Replaces the shape by a view of itself, with a slice in each dim.
+// Replaces the distributed shape by the view of it that the slices `dest`
+// select.
 static dv_status view(call *c)
 {
     dv_dist *d = &c->d[0];
@@ -381,8 +383,8 @@ static void show(call *c, const char *key, int64_t v, const double *real)
         dv_json_int(&c->j, key, v);
 }
 
-// Prints the next number of the answer, or closes a list if it is an end
-// marker.
+// Prints the next value of the answer; an end marker closes the open list
+// instead.
 static void feed(call *c, int64_t v, const double *real)
 {
     level *l = &c->levels[c->depth];
@@ -438,7 +440,7 @@ static dv_status put_real(call *c, double x, int as_int)
     return DV_OK;
 }
 
-// Outputs the sizes of a box, or its offsets.
+// Outputs the sizes of a box, or (`sizes` 0) its offsets.
 static dv_status put_side(call *c, dv_box b, int sizes)
 {
     for (int i = 0; i < b.n_dims; i++)
@@ -494,8 +496,8 @@ static dv_status put_bounds(call *c)
     return put_side(c, b, 1);
 }
 
-// Outputs the range of a slice in each part; the parts are consecutive in dim
-// 0.
+// Outputs, for each part of dim 0, the range of a slice that is in the part;
+// the parts are consecutive.
 static dv_status put_subview(call *c)
 {
     const table *parts = in(c, "parts"), *crop = in(c, "toffs");
@@ -522,8 +524,8 @@ static dv_status put_subview(call *c)
     return PUT(c, END);
 }
 
-// Outputs, for each axis of the grid, where the parts begin, and where the last
-// one ends.
+// Outputs, for each axis of the grid of ranks, where each part of the slice
+// begins and where the last one ends.
 static dv_status put_partition(call *c)
 {
     const dv_dist *d = &c->d[0];
@@ -545,8 +547,9 @@ static dv_status alloc_ranks(call *c, int64_t n)
     return NEED(c->own && c->want, NOMEM, "out of memory");
 }
 
-// Returns a part of a target with indices that count from `origin` instead of
-// positions in the target, if there is an origin; null if the part is empty.
+// Converts a part of a target (the elements that a rank computes) for output.
+// If `origin` is given, positions in the target become indices relative to it.
+// An empty part becomes null.
 static dv_box part_from(const call *c, const dv_box *target, const dv_box *part,
                         const dv_box *origin)
 {
@@ -562,8 +565,9 @@ static dv_box part_from(const call *c, const dv_box *target, const dv_box *part,
     return b;
 }
 
-// Outputs a column of a record, n boxes. `at` is its letter in the format: the
-// offsets of a box or, if it is a capital, its sizes; both, if its type is 2.
+// Outputs one field of a record, which consists of n boxes. `at` is its letter
+// in the format: a lower-case letter outputs a box's offsets, a capital its
+// sizes, type 2 both.
 static void put_column(call *c, const char *at, const dv_box *b, int n)
 {
     const char *type = at + 1 + (at[1] == ':');
@@ -646,8 +650,8 @@ static void put_record(call *c, const dv_dist *d, int64_t rank)
     c->want[rank] = need.dim[0];
 }
 
-// Outputs a record for each rank. Only the first n_dims dims of the shape
-// count: questions about rows are about dim 0 alone.
+// Outputs a record for each rank. Only the first n_dims dims of the shape are
+// used: operations about rows use dim 0 alone.
 static dv_status put_ranks(call *c, int n_dims)
 {
     dv_dist d = c->d[0];
@@ -659,7 +663,7 @@ static dv_status put_ranks(call *c, int n_dims)
     return PUT(c, END);
 }
 
-// Outputs, for each rank, the rows that it needs and other ranks own.
+// Outputs, for each rank, the rows that it needs and that other ranks own.
 static dv_status put_transfers(call *c, int64_t row_elems)
 {
     int64_t total = 0;
@@ -791,8 +795,8 @@ static dv_status put_matrix(call *c)
     return PUT(c, LAST, moved);
 }
 
-// Converts a shape cut in dim 0 to a one-dimensional shape with the same number
-// of elements on each rank.
+// Converts a shape that is cut in dim 0 to a one-dimensional shape whose parts
+// have the same numbers of elements.
 static dv_status flatten(call *c, dv_dist *d)
 {
     int64_t n = d->grid[0], *begin = DV_NEW(&c->arena, int64_t, n + 1);
@@ -808,7 +812,7 @@ static dv_status flatten(call *c, dv_dist *d)
 }
 
 // Stores in d[1] the distribution of the transposed array, whose dim 0 is cut
-// over the ranks, with the dims in the order of the array before transposing.
+// over the ranks, but with its dims in the order before transposing.
 static dv_status permute(call *c)
 {
     const table *axes = in(c, "axes");
@@ -843,9 +847,9 @@ static dv_status put_volume(call *c, int corners)
     return put(c, sum, 4);
 }
 
-// Computes the totals of m: all elements, elements that change ranks, elements
-// that change ranks after the best relabelling of ranks, and the maxima that a
-// rank sends and receives.
+// Computes the totals in c->moved: all elements, elements that change ranks,
+// those after the best renumbering of ranks, and the maxima that a rank sends
+// and receives.
 static dv_status sum_up(call *c)
 {
     int64_t n = c->n, *v = c->moved, stays = 0, best;
@@ -873,8 +877,8 @@ static dv_status put_percent(call *c)
     return put_real(c, (double)(int64_t)(percent * 1e4 + 0.5) / 1e4, 0);
 }
 
-// Computes the messages of a halo. `before` and `after` are one list of widths,
-// or one for each rank.
+// Computes the messages of a halo exchange. `before` and `after` are one list
+// of widths, or one list for each rank.
 static dv_status halo(call *c)
 {
     const dv_dist *d = &c->d[0];
@@ -926,7 +930,8 @@ static dv_status put_exchange(call *c)
     return PUT(c, received, sent);
 }
 
-// Adds the boxes of list i to `boxes`, or subtracts them if `less` is set.
+// Adds the boxes of list number i to `boxes` or, if `less` is set, subtracts
+// them.
 static dv_status use_boxes(call *c, const char *key, int64_t i, int n_dims,
                            dv_box_list *boxes, int less)
 {
@@ -951,8 +956,8 @@ static dv_status use_boxes(call *c, const char *key, int64_t i, int n_dims,
     return DV_OK;
 }
 
-// Callback of type dv_wants: lists the boxes that a rank needs. Errors go to
-// the call's diag, not to `diag`.
+// Callback of type dv_wants: lists the boxes that a rank needs. Errors are
+// recorded in the diag of the call, not in `diag`.
 static dv_status wants(void *user, int64_t rank, dv_box_list *out,
                        dv_diag *diag)
 {
@@ -991,8 +996,8 @@ static dv_status put_edges(call *c)
     return PUT(c, LAST);
 }
 
-// Outputs start + step * i as a list for each rank; computed in integers if
-// `exact`, which has start and step, is given.
+// Outputs the values start + step * i, one list per rank. If `exact` (integer
+// start and step) is not NULL, they are computed in integers.
 enum { F64, F32, INTS };
 static dv_status put_line(call *c, int64_t num, double step,
                           const int64_t *exact)
@@ -1048,7 +1053,8 @@ static dv_status put_arange(call *c)
     const table *by = in(c, "step");
     int whole = from->whole && to->whole && by->whole;
     int64_t num = dv_arange_size(from->f[0], to->f[0], by->f[0]);
-    // Count in integers, which is exact beyond 2^53, too.
+    // If start, stop and step are integers, count in integers, which stay exact
+    // beyond 2^53.
     if (whole) {
         int64_t way = to->v[0] - from->v[0], step = by->v[0];
         num = step > 0 ? dv_ceil_div(way, step) : dv_ceil_div(-way, -step);
@@ -1076,8 +1082,8 @@ static dv_status put_reductions(call *c)
     double n = all.v.n, v[] = {all.sum, all.max, all.min, all.prod};
     for (int i = 0; i < 4; i++)
         put_real(c, v[i], t->whole && fabs(v[i]) < 0x1p53);
-    // Compute the mean from the sum, which is exact more often than the mean
-    // that is merged from those of the parts.
+    // Compute the mean from the total sum, which is exact more often than
+    // merging the means of the parts.
     put_real(c, n > 0 ? all.sum / n : NAN, 0);
     return put_real(c, n > 0 ? all.v.spread / n : NAN, 0);
 }

@@ -14,7 +14,7 @@
 
 typedef struct job {
     const cli_command *c;
-    // The expression, then the shapes of the operands.
+    // The words of the command: the expression, then the operands' shapes.
     const char *words[DV_MAX_OPERANDS + 1];
     int n_words;
     const char *tree, *sizes, *dtype, *result, *out, *target_name;
@@ -69,7 +69,7 @@ static int read_number(const char **at, const char *ends, int64_t *out)
     return errno == 0 && (!*end || strchr(ends, *end));
 }
 
-// Parses a shape such as 64x32 or 64x32:f16; - is a scalar.
+// Parses the shape of operand i, such as 64x32 or 64x32:f16; - is a scalar.
 static int read_shape(job *j, int i, const char *text)
 {
     dv_array *a = &j->arrays[i];
@@ -92,7 +92,7 @@ static int read_shape(job *j, int i, const char *text)
     return *at == ':' ? read_dtype(j, at + 1, &a->dtype) : -1;
 }
 
-// Finds the operands that the --in options name.
+// Finds which operands the --in options give files for.
 static int read_ins(job *j)
 {
     for (int i = 0; i < j->in.n; i++) {
@@ -120,7 +120,7 @@ static int read_ins(job *j)
     return -1;
 }
 
-// Takes shape and type from the header of a .npy file.
+// Takes the shape and type of operand i from the header of its .npy file.
 static dv_status shape_from_file(job *j, int i)
 {
     dv_npy_header h;
@@ -132,8 +132,8 @@ static dv_status shape_from_file(job *j, int i)
     return DV_OK;
 }
 
-// Parses --sizes, which lists the size of every index of a contraction tree,
-// whose indices are numbers.
+// Parses --sizes: the size of every index of a contraction tree. A tree's
+// indices are numbers, which are positions in this list.
 static int read_sizes(const job *j, int64_t *sizes, int *n)
 {
     const char *at = j->sizes;
@@ -315,11 +315,10 @@ static dv_status get_data(job *j)
                           j->diag);
 }
 
-// Makes the program that the oracle (the reference evaluation) evaluates: the
-// whole formula in one loop nest if that is not too much work, else none, and
-// the pairwise steps are used. Integers from files also use the steps, because
-// the oracle's doubles may be too small for them unless they wrap around at
-// every step.
+// Makes the program for the oracle (the reference evaluator): the whole formula
+// in one loop nest if that is not too much work; otherwise none, and the oracle
+// evaluates the pairwise steps. Integers from files also use the steps: those
+// wrap around, while the oracle's doubles could not hold a whole sum.
 static dv_status make_source(const job *j, dv_program **out)
 {
     enum { MAX_POINTS = 100000000 };
@@ -376,7 +375,8 @@ static dv_status run_once(job *j, double *seconds)
     return st;
 }
 
-// Makes one warm-up run, then at least FEW runs and for half a second.
+// Runs once as a warm-up, then at least FEW times and for at least half a
+// second.
 static dv_status run_often(job *j)
 {
     enum { FEW = 5, MANY = 10000 };

@@ -3,7 +3,8 @@
 #include "emit/emit.h"
 #include "cli/load.h"
 
-// Plans a program, or reads a plan, and writes it as `as` into a folder.
+// Plans a program, or reads a plan, and writes it in the format `as` into the
+// folder `dir`.
 static int emit(const cli_command *c, const char *file, cli_plan_args *a,
                 dv_emit_format as, int tilelang_names, const char *dir)
 {
@@ -75,7 +76,8 @@ int cli_emit(const cli_command *c, int argc, char **argv)
     // all.
     if (as == 1 + DV_EMIT_TT_METALIUM && !a.options.scratch)
         a.default_scratch = DV_RESIDENTS_NONE;
-    // An object has no queue from which threads could take tiles.
+    // An emitted object has no work queue, so tiles must be assigned to threads
+    // statically.
     if (as == 1 + DV_EMIT_OBJECT)
         a.default_policy = "static";
     a.as_torch_spyre = as == 1 + DV_EMIT_SUPERDSC;

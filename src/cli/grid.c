@@ -48,7 +48,7 @@ static int read_rects(const cli_command *c, const char *option,
     return -1;
 }
 
-// The storage that the grid task points to.
+// Storage for the arrays that the dv_grid_task of the call points to.
 typedef struct job {
     numbers shape;
     dv_core_rect allow[CLI_MAX_LIST], holes[CLI_MAX_LIST];

@@ -16,7 +16,8 @@ static int is_gzip(const char *at, size_t len)
 #include <limits.h>
 #include <zlib.h>
 
-// The largest window; 16 more says that the data begin with gzip's header.
+// zlib's argument windowBits: the largest window (15), plus 16 to expect gzip's
+// header.
 #define GZIP_WINDOW (15 + 16)
 
 typedef struct inflated {
@@ -24,7 +25,8 @@ typedef struct inflated {
     size_t len, cap; // cap includes a 0 byte at the end
 } inflated;
 
-// Makes room for more bytes, up to `most`. Returns 0 if out of memory.
+// Enlarges the output buffer, to `most` bytes at most. Returns 0 if out of
+// memory.
 static int extend(inflated *to, size_t most)
 {
     if (to->len + 1 < to->cap)
@@ -38,7 +40,7 @@ static int extend(inflated *to, size_t most)
     return 1;
 }
 
-// Inflates all members of a file, which follow each other.
+// Inflates all members of a gzip file, which may be several in sequence.
 static dv_status inflate_all(z_stream *z, inflated *to, size_t len,
                              const dv_source *src, int64_t max_bytes,
                              dv_diag *diag)

@@ -10,7 +10,8 @@
 
 enum { EXIT_DEFECTS = 4 };
 
-// Converts the report to JSON: each line becomes {"kind": …, "text": …}.
+// Converts the report of defects to JSON: each line becomes {"kind": …, "text":
+// …}.
 static char *as_json(const char *file, const char *report, int64_t n_defects)
 {
     dv_text out = {0};

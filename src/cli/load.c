@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Returns whether the text starts with `plan 1`, which no program does.
+// Returns whether the text is a plan: it starts with `plan 1`, which no program
+// does.
 static int is_plan(const char *text, size_t len)
 {
     dv_source src = {"", text, len};
@@ -37,7 +38,8 @@ static dv_status cores_from_environment(const dv_target *t,
 }
 
 // Applies the environment variable with the fraction of the scratchpads that
-// the back end reserves, if the target names one (such as DXP_LX_FRAC_AVAIL).
+// the back end reserves for itself, if the target names one (such as
+// DXP_LX_FRAC_AVAIL).
 static dv_status reserved_from_environment(dv_target *t, dv_diag *diag)
 {
     const char *name = t->scratch_variable;
@@ -64,7 +66,8 @@ static dv_status zero_or_one(const char *name, const char *value, int *out,
 }
 
 // Applies the other environment variables that Torch-Spyre (the PyTorch backend
-// of IBM's Spyre accelerator) reads, where no option of divvy is given.
+// of IBM's Spyre accelerator) reads. Options of divvy that were given take
+// precedence.
 static dv_status torch_spyre_environment(dv_plan_options *o, dv_diag *diag)
 {
     static const struct {
@@ -183,15 +186,15 @@ int cli_rank_is_given(cli_plan_args *args)
     return 0;
 }
 
-// Rejects options that would have no effect, because the file is a plan and the
-// last pass that reads the option is not run again. The message has the command
-// that runs it again: `divvy plan`, the only one with --start-at.
+// The file is a plan, so that only the passes from --start-at on run again.
+// Rejects options that none of them reads, which would have no effect. The
+// message has the `divvy plan` command that runs the right pass.
 static dv_status check_effects(const char *path, const cli_plan_args *args,
                                dv_diag *diag)
 {
     const dv_plan_options *o = &args->options;
-    // Whether all pins (choices that the user prescribes) concern the pass
-    // schedule.
+    // Whether all pins (choices prescribed by the user) concern the pass
+    // schedule, which chooses kernels and tile sizes.
     int schedules = 1;
     for (int i = 0; i < (int)args->pins.n; i++)
         schedules &= dv_pin_is_of_schedule(args->pins.at[i]);
@@ -235,8 +238,8 @@ static dv_status check_effects(const char *path, const cli_plan_args *args,
     return DV_OK;
 }
 
-// Warns of options about scratchpads where the target has none. They are no
-// errors, because scripts pass the same options for all targets.
+// Warns about scratchpad options if the target has no scratchpads. These are
+// not errors, because scripts pass the same options for all targets.
 static void warn_of_scratchpads(const cli_plan_args *args, const dv_plan *plan,
                                 dv_diag *diag)
 {
@@ -246,7 +249,8 @@ static void warn_of_scratchpads(const cli_plan_args *args, const dv_plan *plan,
         const char *option;
         int given;
     } rows[] = {
-        // Without residents, ops of a target with caches share no tiles.
+        // On a target with caches, this value of --scratch does have an effect:
+        // without resident tensors, ops share no tiles.
         {"scratch", o->scratch && !(o->scratch == DV_RESIDENTS_NONE &&
                                     dv_target_has_caches(t))},
         {"solver", o->solver != 0},
@@ -282,7 +286,8 @@ static dv_status read_plan(const char *path, const char *text, size_t len,
     DV_TRY(check_effects(path, args, diag));
     DV_TRY(dv_plan_parse(&out->plan, text, len, path, args->start_at, options,
                          diag));
-    // Pass dist, if it runs again, keeps the plan's rank in place of rank 0.
+    // With options.rank 0, the pass dist keeps the rank of the plan, so a rank
+    // given by --rank is set explicitly.
     return args->takes_rank && !args->options.stop_after
                ? dv_plan_set_rank(out->plan, options->rank, diag)
                : DV_OK;

@@ -139,8 +139,8 @@ static int dispatch(int argc, char **argv)
                        word, dv_suggestion_text(&s, meant));
 }
 
-// Delays the end of other ranks, because launchers kill all processes when the
-// first one ends, and rank 0 still has to write files and report errors.
+// Lets processes other than rank 0 end later: launchers kill all processes when
+// the first one ends, and rank 0 still has to write files and report errors.
 static void delay_other_ranks(void)
 {
     if (cli_rank)
@@ -172,8 +172,8 @@ static void catch_ends(void)
 
 const char *cli_words;
 
-// Joins the words of the command, without the files of reports, so that the
-// report of a plan does not depend on where it is written.
+// Joins the words of the command line, except the files of reports, so that a
+// report's contents do not depend on where it is written.
 static void join_words(dv_text *out, int argc, char **argv)
 {
     dv_put(out, "divvy");

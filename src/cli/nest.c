@@ -22,7 +22,7 @@ typedef struct job {
     char *text;    // the file's text; owned
     dv_program *p; // the program, or NULL if the file is a nest; owned
     dv_nest nest;
-    // 1 if the loops of the nest are kept and only its packing is chosen.
+    // 1 if the loops of the nest stay as they are and only packing is chosen.
     int packs;
     cli_nest_result r;
 } job;
@@ -75,7 +75,8 @@ static int check_arguments(const cli_command *c, args *a)
     return -1;
 }
 
-// Returns whether the text starts with `nest NAME`, which no program does.
+// Returns whether the text is a nest: it starts with `nest NAME`, which no
+// program does.
 static int is_nest(const dv_source *src)
 {
     dv_lexer lx;
@@ -155,9 +156,10 @@ static int is_laid_out(const dv_nest *n)
     return dv_nest_is_scheduled(n) || dv_nest_is_tiled(n);
 }
 
-// Checks the final nest. A nest after an explicit list of passes, or straight
-// from a program, has no kernel yet; then only its sizes, strides and
-// primitives are checked, not its form.
+// Checks the final nest. A nest straight from a program, or after an explicit
+// list of passes, may have no kernel yet; then only its sizes, strides and
+// primitives are checked, not whether its loops have the form that kernels
+// need.
 static dv_status check(const job *j, const char *passes, dv_diag *diag)
 {
     const dv_nest *n = &j->nest;
@@ -216,7 +218,7 @@ static dv_status run(job *j, dv_diag *diag)
     return cli_nest_run(&j->r, &j->nest, &options, diag);
 }
 
-// Prints what runs the nest, which its loops do not show.
+// Prints which kernels run the nest, and what else its loops do not show.
 static void explain(const job *j, dv_text *out)
 {
     cli_nest_options options = options_of(j);
@@ -281,7 +283,7 @@ static void json_dims(dv_json *w, const dv_nest *n)
     dv_json_close(w);
 }
 
-// Prints the constants, element types and indirect index of the operands.
+// Prints the operands' constants and element types, and the indirect index.
 static void json_operands(dv_json *w, const dv_nest *n)
 {
     for (int o = 0; o < DV_MAX_OPERANDS; o++) {

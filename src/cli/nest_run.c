@@ -64,7 +64,7 @@ static dv_status generate_operand(job *j, int o, dv_diag *diag)
 }
 
 // Checks that all operands fit in memory. The output counts three times,
-// because it is also copied for repeated runs and for the comparison.
+// because it is copied for repeated runs and for the comparison.
 static dv_status check_memory(const dv_nest *n, dv_diag *diag)
 {
     int64_t need = 0, lo;
@@ -90,8 +90,8 @@ static size_t bytes_of_out(const dv_nest *n)
 
 enum { REPEATS = 9 };
 
-// Runs the kernels; repeats the run if it is timed, each time from the same
-// initial output.
+// Runs the kernels once or, if the run is timed, repeatedly, each time from the
+// same initial output.
 static dv_status run_kernels(job *j, dv_contract *c, dv_diag *diag)
 {
     double t[REPEATS];
@@ -118,7 +118,8 @@ static dv_status run_oracle(job *j, dv_diag *diag)
     return DV_OK;
 }
 
-// Returns whether kernels compute the function only approximately.
+// Returns whether kernels compute the function of a primitive only
+// approximately.
 static int is_rounded(dv_prim p)
 {
     int fn = dv_prim_get(p)->fn;
@@ -126,8 +127,8 @@ static int is_rounded(dv_prim p)
            (fn >= 0 && fn != DV_FN_SQRT && dv_fn_get((dv_fn)fn)->ulps > 1);
 }
 
-// Returns the allowed deviation of an element from `want`. It is 0 if only
-// integers are added, which is exact in any order; approximated functions, and
+// Returns how far an element may deviate from `want`. The result is 0 if only
+// integers are added, which is exact in any order; approximate functions, and
 // sums of their results, may deviate.
 static double allowed(const dv_nest *n, double want)
 {
@@ -199,8 +200,8 @@ void cli_nest_describe(dv_text *out, const dv_nest *n,
     dv_contract_destroy(c);
 }
 
-// Runs kernels if there are some for this nest and machine, else the oracle
-// (the plain evaluator).
+// Runs the nest by kernels, if there are some for it on this machine, otherwise
+// by the oracle (the plain evaluator).
 static dv_status run_one(job *j, dv_diag *diag)
 {
     dv_contract_options o = options_of(j->options);
@@ -221,8 +222,8 @@ static dv_status run_one(job *j, dv_diag *diag)
     return st;
 }
 
-// Computes the sum and the hash of the output. -0 is replaced by 0, because a
-// sum that starts with a product may be -0 where one that starts with 0 is not.
+// Computes the sum and the hash of the output. -0 counts as 0, because the sign
+// of a zero sum depends on whether the sum starts with a product or with 0.
 static void summarize(job *j)
 {
     unsigned char *bytes = j->data[DV_OUT];

@@ -19,8 +19,8 @@ typedef struct cli_nest_result {
 
 dv_status cli_nest_run(cli_nest_result *out, const dv_nest *n,
                        const cli_nest_options *options, dv_diag *diag);
-// Prints what runs the nest, as one line without a newline; nothing if there
-// are no kernels for this machine.
+// Prints the kernel that runs the nest, as one line without a newline; prints
+// nothing if there are no kernels for this machine.
 void cli_nest_describe(dv_text *out, const dv_nest *n,
                        const cli_nest_options *options);
 double cli_nest_gflops(const dv_nest *n, double seconds);

@@ -25,7 +25,7 @@ static void help(const cli_command *c, const cli_option *options)
             printf("  -%c, ", o->letter);
         else
             printf("      ");
-        // A long left column has the help text below it.
+        // If the left column is too long, put the help text on the next line.
         if (strlen(left) > 24)
             printf("%s\n%-31s%s\n", left, "", o->help);
         else

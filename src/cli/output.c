@@ -90,7 +90,7 @@ int cli_fail(dv_diag *diag)
     const dv_message *m = dv_diag_error(diag);
     if (cli_rank)
         return dv_status_exit(m ? dv_diag_status(diag) : DV_E_NOMEM);
-    // There is no message because even the diag could not be allocated.
+    // Not even the diag could be allocated, so there is no recorded message.
     if (!m) {
         fprintf(stderr, "divvy: error[nomem]: out of memory\n");
         return dv_status_exit(DV_E_NOMEM);

@@ -8,8 +8,8 @@ typedef struct extent {
     int64_t from, to;
 } extent;
 
-// Returns the first and the last tick of all stays (periods in which a buffer
-// is at one address).
+// Returns the range of ticks that all stays cover (a stay is a period in which
+// a buffer is at one address).
 static extent time_of(const dv_placement *p)
 {
     extent e = {0, 1};

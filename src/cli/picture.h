@@ -6,7 +6,8 @@
 
 void cli_draw_svg(dv_text *out, const dv_placement *p, const dv_buffer *b,
                   int64_t capacity);
-// Draws with one letter per buffer, and lists below what the letters mean.
+// Draws a placement of buffers in memory over time, with one letter per buffer,
+// and lists below what the letters mean.
 void cli_draw_text(dv_text *out, const dv_placement *p, const dv_buffer *b,
                    int64_t capacity);
 #endif

@@ -18,7 +18,7 @@ typedef struct args {
     dv_place_options options;
 } args;
 
-// The options of the call and its results.
+// The options of the command and its results.
 typedef struct job {
     args a;
     dv_csv csv;
@@ -136,8 +136,8 @@ static dv_status place(job *j, dv_diag *diag)
     return DV_OK;
 }
 
-// Returns by which fraction the result may be worse than the optimum: of the
-// placed weight or, with --minimize, of the capacity.
+// Returns the optimality gap: by which fraction the result may be worse than
+// the optimum, of the placed weight or, with --minimize, of the capacity.
 static double gap_of(const job *j)
 {
     double capacity = (double)j->a.options.capacity_bytes;

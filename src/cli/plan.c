@@ -33,9 +33,9 @@ static void after_pass(void *user, const char *pass, double ms,
     dv_free(text);
 }
 
-// Returns whether the pass scratch looked for tensors to keep on the cores,
-// there are some that ops pass on to others, and none is kept. A plan that was
-// read from its text gives the same answer as the one that was printed.
+// Returns whether the pass scratch searched for tensors to keep in the
+// scratchpads and kept none, although there are temporaries. Uses only what the
+// plan's text contains, so that a plan read back gives the same answer.
 static int keeps_nothing(const dv_plan *plan)
 {
     const dv_scratch *s = &plan->scratch;
@@ -48,8 +48,8 @@ static int keeps_nothing(const dv_plan *plan)
     return passed;
 }
 
-// Returns whether the time limit ended the search for the plan, or for that of
-// a class of ranks.
+// Returns whether the time limit ended the search for this plan, or for the
+// plan of one of its classes of ranks (ranks with equal programs).
 static int was_cut_short(const dv_plan *plan)
 {
     int any = plan->scratch.cut_short;
@@ -58,10 +58,10 @@ static int was_cut_short(const dv_plan *plan)
     return any;
 }
 
-// Returns the plan's text, followed by lines about the predicted time, about a
-// time limit that ended the search, about scratchpads that are not used, and
-// about what was proved. With `one_rank`, a team's plan has only the class of
-// the rank that it is for.
+// Returns the plan's text, followed by comments about the predicted time, a
+// search that the time limit ended, unused scratchpads, and what was proved.
+// With `one_rank`, a team's plan has only the class of ranks (with equal
+// programs) that contains this rank.
 static char *text_of(const dv_plan *plan, int checked, int one_rank)
 {
     dv_text out = {0};
@@ -118,7 +118,7 @@ static const dv_plan *plan_of_rank(const dv_plan *plan)
     return c ? c->plan : plan;
 }
 
-// Prints how ops are run on the host, and the machine code of their kernels.
+// Prints which kernels run each op on the host, and their machine code.
 static int dump_code(const dv_plan *plan, dv_diag *diag)
 {
     dv_exec *x = NULL;
@@ -139,7 +139,8 @@ static int dump_code(const dv_plan *plan, dv_diag *diag)
     return cli_put(dv_text_take(&out), NULL, diag);
 }
 
-// Reports that the pass of --dump-after does not run for this target or call.
+// Reports that the pass named by --dump-after does not run for this target or
+// with these options.
 static int not_run(watcher *w, dv_diag *diag)
 {
     dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
@@ -178,9 +179,9 @@ static void put_spans(dv_text *out, const dv_plan *plan, const dv_op *op,
     dv_put(out, "\n");
 }
 
-// Prints the kinds of kernels for a sum of products, with the price by which
-// they compare: how many elements of the factors are loaded. A product loads
-// each element once; a statement loads two for every term of the sums.
+// Prints the cost by which kernels for a sum of products are compared: the
+// loads of elements of the factors. A product kernel counts each element once;
+// a statement (vector) kernel counts two loads for every term of the sums.
 static void put_loads(dv_text *out, const dv_op *op)
 {
     int32_t factor[2];
@@ -197,8 +198,8 @@ static void put_loads(dv_text *out, const dv_op *op)
            once, 2 * terms);
 }
 
-// Prints what the user prescribes for an op: its kernel, the sizes of its tiles
-// or both. Returns 0 if that is nothing.
+// Prints what the user prescribes for an op: its kernel, its tile sizes, or
+// both. Returns 0 if nothing is prescribed.
 static int put_pins(dv_text *out, const dv_plan *plan, int32_t i)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -253,7 +254,7 @@ static void put_kernel(dv_text *out, const dv_plan *plan, int32_t i)
     put_loads(out, op);
 }
 
-// Prints the loops over the reduction variables of an op.
+// Prints how a product's sum is cut: the loops over its reduction variables.
 static void put_sums(dv_text *out, const dv_plan *plan, int32_t i)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -277,8 +278,8 @@ static void put_sums(dv_text *out, const dv_plan *plan, int32_t i)
     dv_put(out, "\n");
 }
 
-// Prints the estimated time of the loops of a product's tiles that were
-// searched for.
+// Prints the estimated time of the loops of a product's tiles, for tiles whose
+// loops were found by a search.
 static void put_loops(dv_text *out, const dv_plan *plan, int32_t i)
 {
     const dv_op_schedule *as = dv_op_scheduled(plan, i);
@@ -294,8 +295,8 @@ static void put_loops(dv_text *out, const dv_plan *plan, int32_t i)
     }
 }
 
-// Says of the ops that depend on constants only whether they are computed once,
-// and why not.
+// For the ops that depend on constants only, prints whether they are computed
+// once before the first run and, if not, why.
 static void explain_once(dv_text *out, const dv_plan *plan)
 {
     static const char *const why[] = {
@@ -323,8 +324,8 @@ static void explain_once(dv_text *out, const dv_plan *plan)
     dv_release(once);
 }
 
-// Prints what the best plan costs that was compared with this one and cuts an
-// op otherwise.
+// Prints the predicted time of the best alternative plan that cuts this op in
+// another way.
 static void put_otherwise(dv_text *out, const dv_division *d)
 {
     if (!d->n_otherwise)
@@ -428,8 +429,8 @@ static void explain_sticks(dv_text *out, const dv_plan *plan)
                               : "of the choices that were tried the least");
 }
 
-// Prints the predicted time of each group (ops that share one tile space), and
-// of the whole plan.
+// Prints the predicted time of each group (ops that share one tile space) and
+// of the whole plan, and what limits it.
 static void explain_price(dv_text *out, const dv_plan *plan)
 {
     if (!dv_plan_has_price(plan))
@@ -454,8 +455,8 @@ static void explain_price(dv_text *out, const dv_plan *plan)
     }
 }
 
-// Says which copies of the program stay although they only rename elements, and
-// why.
+// Prints which copies remain in the program although they only rearrange
+// elements, and why their readers cannot read the source instead.
 static void explain_copies(dv_text *out, const dv_plan *whole)
 {
     dv_program *source = NULL;
@@ -505,8 +506,8 @@ typedef struct outputs {
     int json, why, one_rank;
 } outputs;
 
-// Checks the options about what is printed. Returns -1, or reports an error and
-// returns the exit code.
+// Checks the options about what to print. Returns -1 to continue, or reports an
+// error and returns the exit code.
 static int check_outputs(const cli_command *c, const outputs *o,
                          const char *file, const char *target)
 {

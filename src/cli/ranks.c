@@ -18,11 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// begun: starting MPI was tried; met: the comparison of options was made.
+// begun: whether starting MPI was tried; met: whether the ranks compared their
+// options.
 static int begun, met;
 static dv_status outcome; // status of starting MPI
 static char why[512];     // message if MPI could not be started
-// Nonzero if MPI was started here and must be ended here.
+// Nonzero if this program started MPI and must end it.
 static int owned;
 static char mistake[1024]; // usage error of this rank, reported by rank 0
 
@@ -83,8 +84,8 @@ static const char *number(facts *f, int64_t value)
     return text;
 }
 
-// Returns word number n, counted from 1, of a list that | separates; NULL for
-// 0.
+// Returns word number n of a list whose words are separated by |, counted from
+// 1; NULL if n is 0.
 static const char *word(facts *f, const char *list, int n)
 {
     if (n == 0)
@@ -98,8 +99,8 @@ static const char *word(facts *f, const char *list, int n)
     return text;
 }
 
-// Returns whether ranks may have different values of an option: each may have
-// its own machine, and only rank 0 prints.
+// Returns whether an option may differ between ranks: each may run on another
+// machine (threads), and only rank 0 prints (json).
 static int may_differ(const cli_option *o)
 {
     return !strcmp(o->name, "threads") || !strcmp(o->name, "json");

@@ -9,8 +9,8 @@ typedef struct cli_report_args {
     int64_t most_bytes;
 } cli_report_args;
 
-// Checks that no report would replace a file that the command reads or writes
-// otherwise; each may be NULL. Returns -1 to continue, or an exit code.
+// Fails if a report would overwrite a file that the command reads or writes;
+// each of them may be NULL. Returns -1 to continue, or an exit code.
 int cli_report_paths(const cli_command *c, const cli_report_args *args,
                      const char *file, const char *target, const char *output);
 // Writes the reports that `args` asks for, if any. `measured` and `other` may

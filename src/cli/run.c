@@ -82,8 +82,8 @@ static dv_status open_constants(cli_job *j)
     return DV_OK;
 }
 
-// Finds the params that give input t the shape of a file. Returns their number,
-// or 0 if no values of params do. The texts of values are in `arena`.
+// Finds values of the program's params that give input t the shape of a file.
+// Returns their number, or 0 if there are none. Texts are in `arena`.
 static size_t find_params(const cli_job *j, const dv_tensor *t,
                           const dv_npy_header *h, dv_param *out,
                           dv_arena *arena)
@@ -106,8 +106,8 @@ static size_t find_params(const cli_job *j, const dv_tensor *t,
         if (!out[n++].value)
             return 0;
     }
-    // Make sure that all dims fit: a file of 32 x 64 elements fits f32[N, N]
-    // with no N.
+    // Parse the program with these params to make sure that all dims fit: a
+    // file of 32 x 64 elements fits f32[N, N] with no N.
     if (n && dv_program_parse(&fits, p->src.text, p->src.len, p->src.name, out,
                               n, NULL) != DV_OK)
         return 0;
@@ -119,8 +119,8 @@ static size_t find_params(const cli_job *j, const dv_tensor *t,
     return n;
 }
 
-// Adds to the error about a file of another shape which params, set to other
-// values, would make it fit.
+// Adds a hint to the error that a file has another shape: the values of params
+// with which it would fit.
 static void hint_params(const cli_job *j, const char *path, const dv_tensor *t)
 {
     dv_npy_header h;
@@ -154,7 +154,8 @@ dv_status cli_run_inputs(cli_job *j)
             break;
         const dv_tensor *t = &j->p->tensors[tensor];
         given[tensor] = 1;
-        // A weight of a model has no memory of its own.
+        // An input usually has memory already, but a weight of an imported
+        // model has none.
         if (!j->before[tensor])
             j->before[tensor] = dv_alloc_buffer((size_t)dv_tensor_bytes(t));
         if (!j->before[tensor]) {
@@ -299,9 +300,8 @@ static const dv_sim_traffic *moved_of(const cli_job *j)
 }
 
 // Returns whether the tensor is an input with generated data: no --in names it
-// and no checkpoint contains it. With --verify it counts even if a checkpoint
-// is resumed, because the oracle (the reference evaluation) starts from the
-// initial inputs.
+// and no checkpoint contains it. With --verify a checkpoint does not count,
+// because the oracle (the reference evaluator) starts from the initial inputs.
 static int is_made_up(const cli_job *j, const dv_tensor *t)
 {
     size_t len = strlen(t->name);
@@ -401,8 +401,8 @@ static int n_inputs(const dv_program *p)
     return n;
 }
 
-// Prints one line of the table of simulated ranks: what was counted, and what
-// the plan predicts.
+// Prints one line of the table of simulated ranks: the traffic that was
+// counted, and the traffic that the plan predicts.
 static void report_rank(const char *name, const dv_sim_traffic *moved,
                         const dv_traffic *wanted)
 {
@@ -428,8 +428,8 @@ static void add_traffic(dv_sim_traffic *moved, dv_traffic *wanted,
     wanted->exact &= w->exact;
 }
 
-// Prints the traffic of each simulated rank and of all together, beside that of
-// one device that runs the whole program.
+// Prints the traffic of each simulated rank and the total, next to that of one
+// device that runs the whole program.
 static void report_ranks(const cli_job *j)
 {
     const dv_plan *plan = j->l.plan;
@@ -562,7 +562,7 @@ static int write_reports(const cli_job *j)
     dv_price counted = {0};
     if (j->exec && dv_plan_has_price(j->l.plan))
         dv_exec_price(j->exec, -1, &counted);
-    // The time that the simulator itself takes says nothing of the machine.
+    // The simulator's own run time says nothing about the simulated machine.
     int simulated = !dv_target_runs_here(&j->l.plan->target);
     const dv_measured m = {.seconds = simulated ? 0 : j->seconds,
                            .group_seconds = j->group_seconds,
@@ -629,7 +629,8 @@ static int check_paths(const cli_job *j, const char *program,
     return code;
 }
 
-// Finds the executor that an option or an environment variable, `from`, names.
+// Finds the executor called `name`; `from` is the option or environment
+// variable that gave it, for messages.
 static int find_executor(const cli_command *c, const char *from,
                          const char *name, int *kind)
 {
@@ -642,7 +643,7 @@ static int find_executor(const cli_command *c, const char *from,
                                   from, name);
 }
 
-// Loads, plans and runs a file, and frees the job. Returns the exit code.
+// Loads, plans and runs a program, and frees the job. Returns the exit code.
 static int run_file(cli_job *j, const char *file, cli_plan_args *args)
 {
     j->diag = dv_diag_create();

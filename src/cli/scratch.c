@@ -30,8 +30,8 @@ static void put_ops(dv_text *out, const dv_plan *plan, const char *before,
         dv_put(out, "%s%s", i ? ", " : before, plan->ops->ops[ops[i]].name);
 }
 
-// Prints why a tensor is resident: who finds it there, and the bytes of main
-// memory traffic that this saves.
+// Prints why a tensor is kept in the scratchpads: how it is used there, and the
+// bytes of main memory traffic that this saves.
 static void put_why(dv_text *out, const dv_home *h, int64_t saved_bytes)
 {
     if (h->fill == DV_FILL_SUMMED)
@@ -95,7 +95,8 @@ static void put_full_groups(dv_text *out, const dv_plan *plan)
                    plan->target.group_tensors);
 }
 
-// Prints what ops read from main memory once for all cores.
+// Prints the operands that are read from main memory once for all cores, which
+// pass them on to each other.
 static void put_shares(dv_text *out, const dv_plan *plan)
 {
     const dv_scratch *s = &plan->scratch;

@@ -47,9 +47,10 @@ static double rounded(double rate)
     return round(rate / unit) * unit;
 }
 
-// Measures the rates of this machine with all cores of its description at
-// once. An element operation takes as long as a multiply-add, which is also one
-// instruction for each vector. What cannot be measured is left as it is.
+// Measures the rates of this machine, using all cores of its description at
+// once. An elementwise operation is taken to cost as much as a multiply-add,
+// which is also one vector instruction. Rates that cannot be measured keep
+// their values.
 static void measure(dv_target *t)
 {
     enum { LEAST_BYTES = 1 << 26, MOST_BYTES = 1 << 28 };
@@ -64,7 +65,8 @@ static void measure(dv_target *t)
         t->memory_bandwidth_bytes_per_s = rounded(copied);
 }
 
-// Prints a target, with the measured rates of this machine if that is asked.
+// Prints a target; with `measured`, its rates are those measured on this
+// machine.
 static int put_target(const char *name, int measured, int json, const char *out,
                       dv_diag *diag)
 {

@@ -36,8 +36,8 @@ int cli_team_options(cli_job *j)
                          "%s is for teams of processes: start them with "
                          "mpirun -n P divvy run …",
                          only);
-    // Files of checkpoints are written through MPI, which lets a process that
-    // no launcher started be a team of one.
+    // Checkpoint files are written through MPI. A process that was started
+    // without mpirun becomes a team of one.
     if (!cli_ranks && (j->checkpoint || j->resume))
         cli_ranks = 1;
     if (j->resume && j->in.n && !j->verify)
@@ -107,7 +107,7 @@ static int64_t output_bytes(const dv_program *p)
     return sum;
 }
 
-// Allocates whole tensors on rank 0: the outputs for the report, and with
+// Allocates whole tensors on rank 0: the outputs, for the report, and with
 // --verify also the inputs.
 static dv_status whole_tensors(team *t)
 {
@@ -220,7 +220,7 @@ static dv_status put_outputs(team *t)
     return DV_OK;
 }
 
-// Verifies and reports on rank 0, and gives all ranks its exit code.
+// Verifies and reports on rank 0, and distributes its exit code to all ranks.
 static dv_status judge(team *t, int *code)
 {
     cli_job *j = t->j;
@@ -247,8 +247,8 @@ static dv_status work(team *t, const char *path, const cli_plan_args *args,
     return judge(t, code);
 }
 
-// Prints the communication error, gives the other ranks a moment to do the
-// same, and aborts the job.
+// Prints the communication error, waits so that the other ranks can print
+// theirs, and aborts the MPI job.
 void cli_team_abort(dv_comm *comm)
 {
     fprintf(stderr, "divvy: error[system]: %s\n", comm->why);

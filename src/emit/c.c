@@ -89,8 +89,8 @@ static void put_neutral(emitter *e, const dv_expr *r)
       w ? whole[r->fn] : real[r->fn]);
 }
 
-// Emits the beginning of r = step(r, value); the caller emits the value and
-// closes the parenthesis.
+// Emits the beginning of r = step(r, value), one step of a reduction with
+// accumulator r. The caller emits the value and closes the parenthesis.
 static void put_step(emitter *e, const dv_expr *r, const char *before)
 {
     static const char *const real[] = {"(r + ", "rt_max(r, ", "rt_min(r, ",
@@ -101,8 +101,8 @@ static void put_step(emitter *e, const dv_expr *r, const char *before)
     P("%sr = %s", before, dv_expr_is_integer(r) ? whole[r->fn] : real[r->fn]);
 }
 
-// Emits the offset of a result element within one partial result (the sum over
-// some of the reduction's slices).
+// Emits the index of a result element in a dense, row-major array of partial
+// results (each the sum over some slices of the reduction).
 static void put_place(emitter *e, const dv_op *op)
 {
     int64_t stride = 1;
@@ -135,8 +135,8 @@ static void put_mean(emitter *e, const dv_op *op, const dv_expr *r)
         P("        r /= %" PRId64 ";\n", dv_op_points(op, r->vars));
 }
 
-// Emits the loops that reduce into r over the ranges lo..hi of the reduction
-// variables.
+// Emits the loops that reduce into the accumulator r over the ranges lo..hi of
+// the reduction variables.
 static void put_reduce(emitter *e, const emit_op *o, const dv_expr *r)
 {
     put_neutral(e, r);
@@ -219,8 +219,8 @@ static const char *pragma(const emitter *e)
     return e->openmp ? "#pragma omp parallel for schedule(static, 1)\n" : "";
 }
 
-// Emits the head of a loop over tile numbers that threads take `chunk` at a
-// time, when they have finished their last ones, from one counter. On one
+// Emits the head of a loop over tile numbers that are handed out dynamically:
+// an idle thread takes the next `chunk` tiles from a shared counter. On one
 // thread the tiles run one after another.
 static void put_queue_loop(emitter *e, int64_t chunk, const char *name,
                            int64_t n)
@@ -338,7 +338,7 @@ static void put_phases(emitter *e, int32_t group)
 }
 
 // Emits the computation of the box of tile (batch, m, n): the range lo..hi of
-// every variable.
+// every loop variable that the tile covers.
 static void put_box(emitter *e, int32_t group, const dv_group_grid *g)
 {
     const dv_op *op = &e->p->ops[e->plan->groups[group].first_op];
@@ -372,8 +372,8 @@ static void put_box(emitter *e, int32_t group, const dv_group_grid *g)
 }
 
 // Emits the function for one tile: steps k0..k1 of the reduction are partial
-// result `rank` of `parts`. The parameter `ending` selects the phase that
-// combines them.
+// result number `rank` of `parts`. The function's parameter `ending` selects
+// the phase that combines them.
 static void put_tile(emitter *e, int32_t group, const dv_group_grid *g)
 {
     int32_t op = e->plan->groups[group].first_op;
@@ -395,7 +395,7 @@ static void put_tile(emitter *e, int32_t group, const dv_group_grid *g)
     P("}\n\n");
 }
 
-// Emits the list of tile ranges of all cores, and the index where each core's
+// Emits the list of tile ranges of all cores, and where in it each core's
 // ranges begin.
 static dv_status put_work(emitter *e, int32_t group, const dv_group_grid *g)
 {
@@ -519,8 +519,8 @@ static dv_status put_group(emitter *e, int32_t group)
     return DV_OK;
 }
 
-// Returns the number of the event at which a rank communicates if a group
-// stands for one, else -1.
+// In the program of a rank, some groups only mark where the rank communicates
+// (an event). Returns the event's number for such a group, else -1.
 static int event_of(const emitter *e, const dv_group *g)
 {
     const dv_op *op = &e->p->ops[g->first_op];
@@ -530,8 +530,8 @@ static int event_of(const emitter *e, const dv_group *g)
                : -1;
 }
 
-// Emits the calls of all groups (ops that share one tile space) in order, with
-// loops around repeated groups.
+// Emits the calls of all groups (ops that share one tile space) in order, in
+// loops where the program repeats ops.
 static void put_run(emitter *e)
 {
     int depth = 0;

@@ -99,7 +99,7 @@ static void put_swizzle(dv_text *out, const dv_order *o, const char *type)
         type, size * o->mt, size, size * o->mt, type, o->nt, size, o->nt, size);
 }
 
-// Emits the table of an order that is a list.
+// Emits the table of a tile order that is given as a list.
 static void put_list(dv_text *out, const dv_order *o, int number)
 {
     dv_put(out, "static const int tiles_%d[] = {", number);

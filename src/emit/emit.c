@@ -33,7 +33,7 @@ static dv_status path_of(const emitter *e, int32_t file, char *path,
     return DV_OK;
 }
 
-// Makes the folder unless it exists; *made is whether it was made.
+// Makes the output folder unless it exists; *made is whether it was made.
 static dv_status make_folder(const emitter *e, int *made)
 {
     struct stat there;
@@ -50,7 +50,8 @@ static dv_status make_folder(const emitter *e, int *made)
                                    : strerror(why));
 }
 
-// Removes what was written to a folder that was made here.
+// After a failure, removes the files written so far and the output folder, if
+// this call has made it.
 static void remove_files(const emitter *e)
 {
     char path[MOST_PATH];
@@ -60,8 +61,8 @@ static void remove_files(const emitter *e)
     rmdir(e->dir);
 }
 
-// Writes all files only after everything was emitted, so that a plan that
-// cannot be emitted leaves no folder behind.
+// Writes all files. This runs only after everything was emitted, so that a plan
+// that cannot be emitted leaves no folder behind.
 static dv_status write_files(const emitter *e)
 {
     char path[MOST_PATH];

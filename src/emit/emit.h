@@ -45,8 +45,9 @@ typedef struct emitted {
     dv_text text;
 } emitted;
 
-// The shards of a matrix in the memories of cores: rows and columns of shards,
-// and of tiles of one; the core of each shard, row by row.
+// How a matrix is cut into shards, which are stored in the memories of cores:
+// the numbers of shards (n) and of tiles of one shard, in rows and columns; and
+// the core of each shard, row by row.
 typedef struct emit_shards {
     int64_t n[2], tiles[2];
     dv_xy *cores;
@@ -57,14 +58,15 @@ typedef struct emitter {
     const dv_program *p; // the program of the plan
     const char *dir;
     int openmp;
-    // 1: loops have the names that TileLang's stage B gives them: tile_id, and
+    // 1: the loops over tiles use the names of TileLang's stage B: tile_id, and
     // in C get_core_id().
     int stage_names;
-    // Of a rank of a team: its program; otherwise NULL.
+    // If the code of one rank of a team is emitted: its program; otherwise
+    // NULL.
     const struct dv_rank_program *part;
     dv_diag *diag;
     dv_text out; // text of the file being emitted
-    // Of each tensor its shards in the memories of cores, or NULL.
+    // For each tensor its shards in the memories of cores, or NULL.
     const emit_shards **shards;
     // Bytes of the circular buffers that a core has in the group being emitted.
     int64_t cb_bytes;
@@ -73,11 +75,11 @@ typedef struct emitter {
     int32_t n_files, cap;
 } emitter;
 
-// dv_plan_emit with the names of TileLang's stage B in loops over tiles; of C,
-// OpenMP and TT-Metalium kernels.
+// Like dv_plan_emit, but loops over tiles use the names of TileLang's stage B.
+// For C, OpenMP and TT-Metalium kernels.
 dv_status dv_emit_stage_names(const dv_plan *plan, dv_emit_format format,
                               const char *dir, dv_diag *diag);
-// Returns the name of the variable of loops over tiles.
+// Returns the name that the loop variable over tiles has in emitted code.
 static inline const char *dv_emit_tile_id(const emitter *e)
 {
     return e->stage_names ? "tile_id" : "id";
@@ -99,7 +101,7 @@ void dv_emit_read(emitter *e, const dv_tensor *t, const char *ctype,
 // The functions of c.c and expr.c emit programs in C.
 
 dv_status dv_emit_c(emitter *e);
-// dv_emit_tensors emits the variables of all tensors, dv_emit_body the
+// dv_emit_tensors emits the variables of all tensors; dv_emit_body emits the
 // functions of ops and groups, and run(), which computes everything.
 void dv_emit_tensors(emitter *e);
 dv_status dv_emit_body(emitter *e);
@@ -125,8 +127,9 @@ void dv_emit_tensor(dv_text *out, const dv_program *p, int32_t tensor);
 // Prints the op's value converted to the written tensor's type.
 void dv_emit_stored(dv_text *out, const emit_op *o, const dv_expr *e);
 
-// Returns how many tiles a core takes at a time if the policy of the grid hands
-// them out at run time; 0 if every core has its tiles (emit.c).
+// Returns how many tiles a core takes at a time if the policy of the grid
+// (which assigns tiles to cores) hands them out at run time; 0 if each core's
+// tiles are fixed (emit.c).
 int64_t dv_emit_chunk(const dv_group_grid *g);
 
 // Emits the function tile_at_N(id, &m, &n), which computes row m and column n
@@ -134,7 +137,7 @@ int64_t dv_emit_chunk(const dv_group_grid *g);
 void dv_emit_decode(dv_text *out, const dv_order *o, int number,
                     const char *type);
 
-// The functions of work.c collect the work of each core.
+// The functions of work.c collect the tiles and reduction steps of each core.
 
 enum { EMIT_MAX_SEGMENTS = 4 };
 
@@ -159,10 +162,10 @@ typedef struct emit_cores {
 
 dv_status dv_emit_cores(emit_cores *out, const emitter *e,
                         const dv_group_grid *g);
-// Checks that every core has whole tiles followed by one contiguous run of
-// reduction steps, which may begin and end inside a tile. The kernel arguments
-// can describe nothing else. This also avoids deadlock: a core sends its
-// partial sum of the run's first tile before it waits for partial sums of the
+// Checks that every core has whole tiles followed by at most one contiguous run
+// of reduction steps, which may begin and end inside a tile; the kernel
+// arguments can describe nothing else. It also avoids deadlock: a core sends
+// its partial sum of the run's first tile before it waits for those of the
 // last.
 dv_status dv_emit_streams(const emit_cores *all, const emitter *e,
                           const dv_group_grid *g);
@@ -175,8 +178,8 @@ typedef enum emit_shape {
     EMIT_REDUCE
 } emit_shape;
 
-// How an operand's tile is transformed into a tile of the computed plane (the
-// two variables whose tiles are computed).
+// How a tile of an operand becomes a tile of the computed plane (spanned by the
+// two variables that index the tile's rows and columns).
 typedef enum emit_layout {
     LAY_PLAIN,
     LAY_TRANSPOSED, // the tile is transposed
@@ -204,28 +207,29 @@ typedef struct emit_operand {
     // reduced. 0: none.
     char row, col;
     int64_t rows, cols; // size of the operand's matrix in tiles
-    // If circular buffer i is the core's shard of the operand: its tiles;
-    // otherwise 0.
+    // If circular buffer i is the core's shard of the operand, without a copy:
+    // the shard's number of tiles; otherwise 0.
     int64_t own_tiles;
     // Dims of the result that correspond to the operand's leading (batch) dims.
     int batch[DV_MAX_DIMS], n_batch;
 } emit_operand;
 
-// The two variables of an op that index the rows and columns of its tiles; -1
-// stands for a missing variable or one with a single value.
+// The two loop variables of an op that index the rows and columns of its tiles;
+// -1: there is no such variable, or it has one value.
 typedef struct emit_plane {
     int row, col;
 } emit_plane;
 
-// What is needed to emit the reader, compute and writer kernels of one op,
-// which is a group or one of several of it.
+// What is needed to emit the reader, compute and writer kernels of one op. A
+// group of several ops has one emit_kernel for each of them.
 typedef struct emit_kernel {
     int id; // in names of files and of tables
     const dv_group_grid *g;
     const dv_op *op;
     emit_cores cores;
     emit_shape shape;
-    // The reduction, if shape is EMIT_PRODUCT or EMIT_REDUCE; otherwise NULL.
+    // The op's reduction, if its shape is EMIT_PRODUCT or EMIT_REDUCE;
+    // otherwise NULL.
     const dv_expr *reduce;
     emit_operand in[EMIT_MAX_OPERANDS];
     int n_in;
@@ -240,15 +244,15 @@ typedef struct emit_kernel {
     // 1 if elements beyond the edge of the result (mask_out) or of the reduced
     // input (mask_in) must be masked.
     int mask_out, mask_in;
-    // Numbers of rows and columns of the last tiles that lie inside the tensor:
-    // of the result (edge) and of the reduced input (edge_in).
+    // How many rows and columns of the last tiles are inside the tensor: for
+    // the result (edge) and for the reduced input (edge_in).
     int64_t edge[2], edge_in[2];
-    // If the circular buffer of the result is the core's shard of it: its
-    // tiles.
+    // If the circular buffer of the result is the core's shard of it, without a
+    // copy: the shard's number of tiles; otherwise 0.
     int64_t own_tiles;
     int full_sync; // 1 if the kernel needs more than four destination registers
-    // Product on a rectangle of cores: the size of a block in tiles, and the
-    // number of passes in which a core computes its part.
+    // For a product on a rectangle of cores: the size of a block in tiles, and
+    // the number of passes in which a core computes its rectangle of results.
     int64_t block_m, block_n, block_k, pass_m, pass_n;
 } emit_kernel;
 
@@ -266,32 +270,33 @@ enum { // numbers of the circular buffers that are not operands
 };
 
 dv_status dv_emit_metal(emitter *e);
-// Finds out what the op of a kernel computes on its grid, or fails with the
-// reason why it has no kernels (metal_match.c).
+// Finds out what an op computes on its grid of cores and fills in k, or fails
+// with the reason why TT-Metalium kernels cannot compute it (metal_match.c).
 dv_status dv_emit_match(const emitter *e, emit_kernel *k);
 int dv_expr_has_reduce(const dv_expr *e);
-// Returns the first function of an expression that the device lacks, or NULL.
+// Returns the first function in an expression that TT-Metalium devices lack, or
+// NULL.
 const char *dv_emit_device_lacks(const dv_expr *e);
-// Emits the calls that compute an expression (metal_expr.c). The sum is in
-// register 0; other values use `reg` and the registers after it. Returns the
-// result's register. `after` selects the operands needed after the sum instead
-// of those inside it.
+// Emits the calls that compute an expression on tiles (metal_expr.c). The sum
+// is in tile register 0; other values use `reg` and the registers after it.
+// Returns the result's register. `after` selects the operands of the epilogue,
+// after the sum, instead of those inside the sum.
 int dv_emit_tiles(emitter *e, const emit_kernel *k, const dv_expr *x, int reg,
                   int after);
-// Emits the load of one tile from a circular buffer into a register.
+// Emits the load of one tile from a circular buffer into a tile register.
 void dv_emit_load(emitter *e, emit_layout lay, int cb, int reg);
-// Emits one step of the reduction on two registers, x = x + y or the maximum or
-// minimum.
+// Emits one step of the reduction on two tile registers: x = x + y, or their
+// maximum or minimum.
 void dv_emit_step(emitter *e, const emit_kernel *k, int x, int y);
-// Emits the #include lines of the calls, each once.
+// Emits the #include lines that the calls in a compute kernel need, each once.
 void dv_emit_headers(emitter *e, const emit_kernel *k);
-// dv_emit_compute emits the compute kernel of a group (ops that share one tile
-// space), dv_emit_sizes the declarations of the block sizes that its code uses.
+// dv_emit_compute emits the compute kernel of one op; dv_emit_sizes emits the
+// declarations of the block sizes that its code uses.
 void dv_emit_compute(emitter *e, const emit_kernel *k);
 void dv_emit_sizes(emitter *e, const emit_kernel *k);
 dv_status dv_emit_host(emitter *e, const emit_kernel *kernels, int32_t n);
-// Returns whether the kernel needs pages of constants: ones for reductions, or
-// masks for the tiles at the edges.
+// Returns whether the kernel needs tiles of constants in main memory: ones for
+// reductions, or masks for the tiles at the edges.
 int dv_emit_has_constants(const emit_kernel *k);
 // Emits the TensorAccessors (TT-Metalium's objects that locate a tensor's
 // pages) of the operands and the constants, whose addresses are runtime
@@ -301,7 +306,8 @@ int dv_emit_accessors(emitter *e, const emit_kernel *k, int first_arg,
 // Emits the page number (one tile per page) of an operand for tile (batch, m,
 // n) and step k of the reduction.
 void dv_emit_page(emitter *e, const emit_kernel *k, const emit_operand *o);
-// Emits the reader's loads of the operands that are needed after a tile's sum.
+// Emits the reader kernel's loads of the operands of the epilogue, which are
+// needed after a tile's sum.
 void dv_emit_epilogue_loads(emitter *e, const emit_kernel *k);
 // If the left factor of a product is stored transposed
 // (dv_emit_left_is_transposed), its tiles are transposed, EMIT_TRANSPOSE_BATCH
@@ -309,36 +315,39 @@ void dv_emit_epilogue_loads(emitter *e, const emit_kernel *k);
 // another (CB_SUMS).
 enum { EMIT_TRANSPOSE_BATCH = 4 };
 int dv_emit_left_is_transposed(const emit_kernel *k);
-// The functions of metal_block.c emit products on rectangles of cores that
-// share panels (rows of the left factor, columns of the right).
+// The functions of metal_block.c emit matrix products on a rectangle of cores,
+// where a row of cores shares panels of the left factor and a column those of
+// the right.
 int dv_emit_is_blocks(const emit_kernel *k);
 dv_status dv_emit_size_blocks(const emitter *e, emit_kernel *k);
 void dv_emit_block_reader(emitter *e, const emit_kernel *k);
 void dv_emit_block_writer(emitter *e, const emit_kernel *k);
 
-// The functions of metal_shard.c emit what lies in shards. dv_emit_find_shards
-// finds the tensors that do, dv_emit_match_shards the operands, and whether the
-// result, that circular buffers are shards of. dv_emit_own_shards emits the
-// part of the reader for these operands, dv_emit_own_result the writer for such
-// a result.
+// The functions of metal_shard.c are for tensors cut into shards in the cores'
+// memories. dv_emit_find_shards finds these tensors. dv_emit_match_shards finds
+// which operands, and whether the result, need no copy because a circular
+// buffer can be the shard itself; dv_emit_own_shards (reader) and
+// dv_emit_own_result (writer) emit the code for these.
 dv_status dv_emit_find_shards(emitter *e, const emit_kernel *kernels);
 void dv_emit_match_shards(const emitter *e, emit_kernel *k);
 void dv_emit_own_shards(emitter *e, const emit_kernel *k);
 void dv_emit_own_result(emitter *e, const emit_kernel *k);
-// Emits the fields of a buffer's configuration that say where it lies.
+// Emits the fields of a buffer's configuration that say in which memory it is
+// stored and how it is sharded.
 void dv_emit_sharding(emitter *e, int32_t tensor);
 // Fails if a core's circular buffers and the tensors in its memory do not fit.
 dv_status dv_emit_check_room(const emitter *e, const emit_kernel *k);
 
-// Emits the files of an object, and compiles them after they are written
-// (object.c).
+// dv_emit_object emits the source files of an object; dv_emit_compile compiles
+// them after they are written (object.c).
 dv_status dv_emit_object(emitter *e);
 dv_status dv_emit_compile(const emitter *e);
 
 // Emits the steps of a plan for Torch-Spyre (superdsc.c).
 dv_status dv_emit_superdsc(emitter *e);
 
-// The functions of table.c write the tables of tiles and kernel arguments.
+// The functions of table.c write tables of each core's tiles and kernel
+// arguments, as JSON or CSV.
 
 dv_status dv_emit_json(emitter *e);
 dv_status dv_emit_csv(emitter *e);

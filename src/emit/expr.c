@@ -51,8 +51,8 @@ void dv_emit_tensor(dv_text *out, const dv_program *p, int32_t tensor)
 
 static void put_read(dv_text *out, const emit_op *o, int32_t read, int whole);
 
-// Prints an index as factor * read + base + sum of coef * var, omitting zero
-// terms.
+// Prints an index expression: factor * (value of a read, if the index is
+// indirect) + base + sum of coef * var, omitting zero terms.
 static void put_index(dv_text *out, const emit_op *o, const dv_index *x)
 {
     int any = x->via >= 0;
@@ -81,8 +81,8 @@ void dv_emit_access(dv_text *out, const emit_op *o, const dv_access *a, int old)
     else
         dv_emit_tensor(out, o->p, a->tensor);
     dv_put(out, "[");
-    // Row-major order: the stride of a dim is the element count divided by the
-    // extents of the dims up to it.
+    // Row-major order: the stride of a dim is the product of the extents of the
+    // dims after it.
     int64_t stride = t->n_elems;
     for (int d = 0; d < a->n_dims; d++) {
         stride /= t->shape[d] ? t->shape[d] : 1;

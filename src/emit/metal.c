@@ -246,7 +246,7 @@ int dv_emit_accessors(emitter *e, const emit_kernel *k, int first_arg,
     return n;
 }
 
-// Emits the beginning of a kernel that moves data: a reader or a writer.
+// Emits the beginning of a data-movement kernel: a reader or a writer.
 static void put_mover(emitter *e, const char *what, const emit_kernel *k)
 {
     put_head(e, what, k);
@@ -415,8 +415,8 @@ static dv_status check_plan(const emitter *e)
     return DV_OK;
 }
 
-// Gets the grid of an op: that of its group if it is the group's last op, else
-// the shards that the group's deal gives the cores.
+// Gets the grid (assignment of tiles to cores) of an op: that of its group if
+// it is the group's last op, else shards as the group deals its tiles to cores.
 static dv_status grid_of_op(emitter *e, int32_t group, int32_t i,
                             const dv_group_grid **out)
 {
@@ -434,8 +434,8 @@ static dv_status grid_of_op(emitter *e, int32_t group, int32_t i,
     return dv_grid_of_op(made, plan, group, i, &e->arena, e->diag);
 }
 
-// Makes a kernel of every op; the ops of a group run one after another, as
-// programs of their own.
+// Describes every op as an emit_kernel. The ops of a group run one after
+// another, each as a TT-Metalium program of its own.
 static dv_status make_kernels(emitter *e, emit_kernel *kernels)
 {
     for (int32_t g = 0; g < e->plan->n_groups; g++)

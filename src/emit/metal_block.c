@@ -21,8 +21,8 @@ static int64_t page_bytes(const emitter *e, int32_t tensor)
     return 1024 * dv_dtype_get(e->p->tensors[tensor].dtype)->size_bytes;
 }
 
-// Chooses the block sizes of a rectangle so that the panels (of both factors),
-// the block and all other buffers fit a core's memory.
+// Chooses the block sizes for a core's rectangle of tiles so that the panels
+// (of both factors), the block and all other buffers fit the core's memory.
 dv_status dv_emit_size_blocks(const emitter *e, emit_kernel *k)
 {
     int64_t h = 1, w = 1, depth = dv_min_i64(8, k->g->kt);
@@ -128,8 +128,8 @@ static void put_panel_load(emitter *e, const emit_kernel *k, int i, int first)
       name, name, i, 2 * i + 1, 2 * i + 1, i, name);
 }
 
-// The head of the loop over passes, each of which computes h x w tiles from row
-// mb and column nb on.
+// The head of the emitted loop over passes, each of which computes a block of h
+// x w tiles from row mb and column nb on.
 #define PASSES                                                                 \
     "    for (uint32_t pass = 0; pass < batches * pass_m * pass_n; pass++) "   \
     "{\n"                                                                      \
@@ -167,8 +167,8 @@ static void put_passes(emitter *e, const emit_kernel *k, int first)
 
 void dv_emit_block_reader(emitter *e, const emit_kernel *k)
 {
-    // The sizes m0, m1, n0 and n1 are arguments 0 to 3, as in the compute
-    // kernel.
+    // The sizes m0, m1, n0 and n1 are kernel arguments 0 to 3, as in the
+    // compute kernel.
     dv_emit_sizes(e, k);
     P("    constexpr uint32_t Mt = %" PRId64 ", Nt = %" PRId64 ";\n"
       "    (void)Mt, (void)Nt;\n",

@@ -56,8 +56,8 @@ static void put_transposes_end(emitter *e, const emit_kernel *k,
             P(PAD "cb_pop_front(%d, 1);\n", CB_TRANSPOSED + i);
 }
 
-// Emits a masking: elements of register `reg` stay where the mask is 1 and
-// become `else_value` elsewhere.
+// Emits a masking of register `reg`: an element keeps its value where the mask
+// is 1 and becomes `else_value` elsewhere.
 static void put_mask(emitter *e, int cb, int reg, const char *else_value)
 {
     P(PAD "cb_wait_front(%d, 1);\n", cb);
@@ -104,8 +104,8 @@ static void put_contributors(emitter *e, const emit_kernel *k)
     P(PAD "cb_pop_front(%d, 1);\n" PAD "}\n", (int)CB_PEERS);
 }
 
-// Emits the case that another core owns the tile: pack the partial sum for that
-// core and return.
+// Emits the case that another core owns the tile (combines its partial sums):
+// pack this core's partial sum for that core and return.
 static void put_partial(emitter *e, const emit_kernel *k)
 {
     if (!k->cores.streams)
@@ -208,8 +208,8 @@ static void put_product(emitter *e, const emit_kernel *k)
     else
         put_sum(e, k);
     put_partial(e, k);
-    // Operands that need transposing were transposed before the sum, because
-    // that uses the registers.
+    // Operands of the epilogue that need transposing were transposed before the
+    // sum, because transposing overwrites the registers that hold it.
     put_wait(e, k, STAGE_AFTER);
     put_end(e, k);
     put_transposes_end(e, k, STAGE_AFTER);
@@ -296,8 +296,8 @@ static void put_reduce(emitter *e, const emit_kernel *k)
     put_pop(e, k, STAGE_AFTER);
 }
 
-// Emits the transposition of the left factor's panel (the tiles of one block of
-// depth), tile by tile.
+// Emits the transposition of the left factor's panel (its tiles for one block
+// of the summed dimension), tile by tile.
 static void put_transposed_panel(emitter *e)
 {
     P("        for (uint32_t i = 0; i < block_m * block_k; i++) {\n" PAD
@@ -308,8 +308,8 @@ static void put_transposed_panel(emitter *e)
       (int)CB_TRANSPOSED);
 }
 
-// Emits the product of a core's rectangle of tiles in passes, as its memory
-// allows. Every pass steps through the depth (the summed dimension) in blocks;
+// Emits the product of a core's rectangle of tiles in as many passes as its
+// memory requires. Every pass steps through the summed dimension (k) in blocks;
 // incomplete sums are kept in a circular buffer (CB_PARTIAL) in tile order.
 static void put_blocks(emitter *e, const emit_kernel *k)
 {
@@ -390,8 +390,9 @@ static void put_tiles(emitter *e, const emit_kernel *k)
     if (k->shape == EMIT_POINTWISE) {
         put_pointwise(e, k);
     } else if (k->shape == EMIT_PRODUCT) {
-        // Operands applied after the sum are transposed before it, because that
-        // uses the registers. Only the owner of the tile (k0 == 0) needs them.
+        // Operands of the epilogue are transposed before the sum, because
+        // transposing overwrites the registers. Only the tile's owner (k0 == 0)
+        // needs them.
         int turns = 0;
         for (int i = 0; i < k->n_in; i++)
             turns |= k->in[i].lay >= LAY_TO_COL;

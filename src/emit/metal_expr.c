@@ -9,8 +9,8 @@
 #define P(...) dv_put(&e->out, __VA_ARGS__)
 #define PAD    "        "
 
-// The TT-Metalium call `name`_tile of a function, and the header that declares
-// it.
+// For a function of the language: its TT-Metalium call `name`_tile, and the
+// header that declares it.
 typedef struct call {
     const char *name, *header;
 } call;
@@ -77,7 +77,8 @@ const char *dv_emit_device_lacks(const dv_expr *e)
     return lacks;
 }
 
-// Returns the template arguments that select the exact version of a function.
+// Returns the template arguments that select a function's exact version instead
+// of the fast approximation.
 static const char *form_of(dv_fn fn)
 {
     return fn == DV_FN_GELU     ? "<false>"
@@ -89,7 +90,8 @@ static const char *form_of(dv_fn fn)
 void dv_emit_load(emitter *e, emit_layout lay, int cb, int reg)
 {
     static const char *const kinds[] = {"ROW", "COL", "SCALAR", "COL", "ROW"};
-    // Broadcasts read floats of 32 bits through source A, others through B.
+    // Broadcasting loads read 32-bit floats through the unpacker's source A,
+    // other types through source B: configure both for this buffer.
     if (lay >= LAY_ROW)
         P(PAD "reconfig_data_format(%d, %d);\n", cb, cb);
     else

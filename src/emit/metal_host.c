@@ -24,8 +24,8 @@ static void put_head(emitter *e)
       e->plan->target.name);
 }
 
-// Emits functions that pad each matrix of a batch and store it tile by tile,
-// and their inverse.
+// Emits host functions that pad each matrix of a batch and store it tile by
+// tile, and their inverse.
 static void put_layout(emitter *e)
 {
     P("// Rows of tiles, the elements beyond the edge 0.\n"
@@ -238,7 +238,7 @@ static void put_cb(emitter *e, int index, const char *format, int64_t pages)
       pages, page, index, format, index, page);
 }
 
-// Emits a circular buffer that is the shard of a tensor.
+// Emits a circular buffer whose memory is the core's shard of a tensor.
 static void put_shard_cb(emitter *e, int index, int32_t tensor, int64_t pages)
 {
     const char *format = format_of(e, tensor);
@@ -251,7 +251,7 @@ static void put_shard_cb(emitter *e, int index, int32_t tensor, int64_t pages)
     P("->get_backing_buffer()));\n");
 }
 
-// Emits the circular buffers. Sums are f32 whatever the tensors' types are.
+// Emits the circular buffers. Sums are f32, whatever the types of the tensors.
 static void put_cbs(emitter *e, const emit_kernel *k)
 {
     const char *sums = "DataFormat::Float32";
@@ -295,9 +295,9 @@ static void put_cbs(emitter *e, const emit_kernel *k)
         put_cb(e, CB_COLUMN, sums, 1);
 }
 
-// Emits the pages of constants. Page 0 holds ones; then come four masks for the
-// result's tiles, by whether they are in the last row and the last column, and
-// four for the reduced tiles.
+// Emits the pages (tiles) of constants. Page 0 holds ones; then come four masks
+// for tiles of the result, one per combination of last row or not and last
+// column or not, and four for the reduced tiles.
 static void put_constants(emitter *e, const emit_kernel *k)
 {
     if (!dv_emit_has_constants(k))
@@ -355,9 +355,9 @@ static void put_out_address(emitter *e, const emit_kernel *k)
     P("->address());\n");
 }
 
-// Emits the roles of the cores in multicasting panels: the first core of a row
-// of cores sends to the others of the row, the first of a column to the others
-// of the column.
+// Emits each core's role in the multicast of panels: the first core of a row of
+// cores sends to the others of the row, the first of a column to the others of
+// the column.
 static void put_roles(emitter *e, const emit_kernel *k)
 {
     int64_t x0 = INT64_MAX, y0 = INT64_MAX, x1 = 0, y1 = 0;

@@ -44,11 +44,10 @@ static int in_sum(const dv_op *op, int32_t read)
     return r && reads(r->arg[0], read);
 }
 
-// Counts one register for each argument that does not contain the reduction
-// (whose result is in register 0), because it keeps its register while the
-// following arguments are computed.
 // Returns the number of tile registers needed to compute e, in addition to
 // register 0, which holds the sum.
+// Arguments are computed one after another. Each that does not contain the sum
+// keeps its register while the following ones are computed.
 static int registers_of(const dv_expr *e)
 {
     int most = 1, held = 0;
@@ -66,8 +65,8 @@ static int registers_of(const dv_expr *e)
 }
 
 // Evaluates an expression with all reads equal to 0, to find out whether the
-// result is 0. Where the value is not known, it returns 1, which counts as not
-// 0.
+// result is 0 for zero padding. If the value is not known, returns 1, which
+// counts as not 0.
 static double eval_at_zero(const dv_expr *e)
 {
     double a[3] = {0};
@@ -218,8 +217,8 @@ static int match_product(const emitter *e, emit_kernel *k)
     if (k->reduce->fn != DV_RED_SUM || !dv_expr_is_product(x) || many > 1)
         return 0;
     emit_plane a = {k->out.row, depth}, b = {depth, k->out.col};
-    // Try both orders of the factors with the left one stored as rows x depth;
-    // then, for a matrix result, with the left one stored transposed.
+    // Try both orders of the factors with the left one stored as rows x k;
+    // then, if the result is a matrix, with the left one stored transposed.
     int ways = k->out.row >= 0 && k->out.col >= 0 ? 4 : 2;
     for (int way = 0; way < ways; way++) {
         int turn = way % 2;
@@ -230,8 +229,8 @@ static int match_product(const emitter *e, emit_kernel *k)
             k->in[0].lay == (way < 2 ? LAY_PLAIN : LAY_TRANSPOSED) &&
             lay_out(&quiet, k, b, right, 0) == DV_OK &&
             k->in[1].lay <= LAY_TRANSPOSED) {
-            // Set explicitly, because with a depth of one step no variable
-            // marks the operands as needed in every step.
+            // Set explicitly: if the summed dimension is a single step, no
+            // variable shows that the operands are needed in every step.
             k->in[0].stage = k->in[1].stage = STAGE_STEP;
             return 1;
         }
@@ -304,8 +303,8 @@ static dv_status match_reduce(const emitter *e, emit_kernel *k)
     return DV_OK;
 }
 
-// Returns whether an expression is 0 beyond the edge of the tensor: its
-// operands are 0 there (broadcast ones are not) and it is 0 for operands of 0.
+// Returns whether an expression is 0 in the padding of its last tiles: its
+// operands are 0 there (broadcast ones are not) and it maps zeros to 0.
 static int keeps_zeros(const emit_kernel *k, const dv_expr *x, emit_stage first,
                        emit_stage last)
 {
@@ -368,9 +367,10 @@ static dv_status match_op(const emitter *e, emit_kernel *k)
     return DV_OK;
 }
 
-// All circular buffers of a kernel must have exponents of one width; f32
-// combines with either. The hardware packs f32 registers to f16 via bf16, so
-// f16 results lose bits and a warning suggests f32.
+// Fails if circular buffers of a kernel have exponents of different widths,
+// which the hardware cannot mix; f32 combines with either. The hardware packs
+// f32 registers to f16 via bf16, so f16 results lose bits and a warning
+// suggests f32.
 static dv_status check_types(const emitter *e, const emit_kernel *k)
 {
     const dv_tensor *out = &e->p->tensors[k->g->tensor];
@@ -397,7 +397,8 @@ dv_status dv_emit_match(const emitter *e, emit_kernel *k)
     const dv_group_grid *g = k->g;
     const dv_tensor *t = &e->p->tensors[g->tensor];
     const dv_op *op = k->op;
-    // A kernel holds an order that is a list in the memory of its code.
+    // If the order of tiles is a list, the kernel's code contains it, so its
+    // length is limited.
     enum { MOST_LISTED = 4096 };
     if (g->list && g->mt * g->nt > MOST_LISTED)
         NO("%s has no kernel: its order lists %" PRId64 " tiles, a kernel "

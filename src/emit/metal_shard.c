@@ -13,8 +13,8 @@
 
 enum { TILE = 32 };
 
-// Gets the rows and columns of tiles of a tensor that is a matrix, a vector or
-// a scalar. Returns 0 if it is none of these.
+// Gets how many rows and columns of tiles a tensor has. Returns 0 unless it is
+// a matrix, a vector or a scalar.
 static int tiles_of(const dv_tensor *t, int64_t tiles[2])
 {
     int n = t->n_dims;
@@ -37,7 +37,8 @@ static emit_shards *new_shards(emitter *e, const dv_tensor *t, int64_t rows,
     return s->cores ? s : NULL;
 }
 
-// Takes the shards that the note on a tensor says.
+// Sets a tensor's shards to those that the user's note on it in the program
+// asks for.
 static dv_status take_note(emitter *e, int32_t tensor)
 {
     const dv_tensor *t = &e->p->tensors[tensor];
@@ -54,7 +55,8 @@ static dv_status take_note(emitter *e, int32_t tensor)
     return DV_OK;
 }
 
-// Takes the shards in which an op leaves a resident tensor on its cores.
+// Sets the shards of a resident tensor: each core keeps the part of it that it
+// has computed.
 static dv_status take_home(emitter *e, const emit_kernel *k)
 {
     const dv_tensor *t = &e->p->tensors[k->g->tensor];
@@ -105,9 +107,10 @@ dv_status dv_emit_find_shards(emitter *e, const emit_kernel *kernels)
     return DV_OK;
 }
 
-// Returns whether every core of the group has the shard of a tensor that
-// belongs to its part of the result: in the row of shards of its rows or
-// columns ('m' or 'n'), or in the first; likewise the column.
+// Returns whether every core has in its own memory the shard it needs: row of
+// shards sy and column sx for its part of the result. `row` says whether sy
+// follows the result's rows ('m') or columns ('n') or is 0; `col` says it for
+// sx.
 static int has_own_shards(const dv_group_grid *g, const emit_shards *s,
                           char row, char col)
 {
@@ -124,9 +127,9 @@ static int has_own_shards(const dv_group_grid *g, const emit_shards *s,
     return 1;
 }
 
-// Returns the number of tiles of the shard that a core has of an operand, if it
-// reads each of them once, in the order in which they lie; 0 if it is
-// otherwise.
+// If a core reads each tile of its own shard of an operand exactly once and in
+// storage order, returns the shard's number of tiles; otherwise 0. The circular
+// buffer can then be the shard itself.
 static int64_t own_operand(const emitter *e, const emit_kernel *k,
                            const emit_operand *o)
 {
@@ -214,7 +217,7 @@ void dv_emit_sharding(emitter *e, int32_t tensor)
     P("})");
 }
 
-// Returns the bytes of a core that a tensor takes.
+// Returns how many bytes of each core's memory a tensor takes.
 static int64_t bytes_on_core(const emitter *e, int32_t tensor)
 {
     const dv_tensor *t = &e->p->tensors[tensor];

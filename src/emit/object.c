@@ -31,7 +31,7 @@ static int is_letter_or_digit(char c)
            (c >= '0' && c <= '9');
 }
 
-// Sets the name of the object: the last part of the folder's name.
+// Sets the object's name to the last component of the folder's path.
 static void set_name(const char *dir, char *name)
 {
     size_t end = strlen(dir), n = 0;
@@ -54,7 +54,8 @@ static void set_name(const char *dir, char *name)
     name[n] = '\0';
 }
 
-// Returns the position of an operand tensor among the operands.
+// Returns the number that a tensor has among the operands (inputs, constants
+// and outputs) of the program.
 static int32_t operand_of(const emitter *e, int32_t tensor)
 {
     int32_t n = 0;
@@ -142,14 +143,14 @@ static void emit_kernels(emitter *e, const dv_recording *r, const char *name)
 
 // -- The calls ----------------------------------------------------------------
 
-// The loops around a call, outermost first: steps[d][i] is how much argument i
-// changes in each iteration of loop d.
+// The loops around a recorded kernel call, outermost first: steps[d][i] is how
+// much argument i changes in each iteration of loop d.
 typedef struct around {
     const int64_t *steps[MOST_DEPTH];
     int depth;
 } around;
 
-// Prints argument number `i` of a call.
+// Prints argument number `i` of a recorded kernel call as a C expression.
 static void put_arg(emitter *e, const dv_call *c, const around *loops,
                     int32_t i)
 {
@@ -170,7 +171,8 @@ static void put_arg(emitter *e, const dv_call *c, const around *loops,
             P(" + %" PRId64 " * i%d", loops->steps[d][i], d);
 }
 
-// Returns whether an argument is the same number in all iterations.
+// Returns whether an argument is a plain number, the same in all iterations of
+// the loops around the call.
 static int is_fixed(const dv_call *c, const around *loops, int32_t i)
 {
     int fixed = c->args[i].base == DV_CALL_NUMBER;
@@ -179,8 +181,8 @@ static int is_fixed(const dv_call *c, const around *loops, int32_t i)
     return fixed;
 }
 
-// Prints arguments that are addresses; numbers other than NULL are values of
-// variables.
+// Prints arguments begin..end-1 as pointers. A number, unless it is the
+// constant 0 (NULL), is the value of a variable and is cast to a pointer.
 static void put_args(emitter *e, const dv_call *c, const around *loops,
                      int32_t begin, int32_t end)
 {
@@ -345,8 +347,8 @@ dv_status dv_emit_object(emitter *e)
 
 extern char **environ;
 
-// Runs a command and waits for it. Returns its exit status, -1 if it could not
-// run.
+// Runs a command and waits for it. Returns its exit status, or -1 if it could
+// not be run.
 static int run_command(char **words)
 {
     pid_t pid;
@@ -370,7 +372,8 @@ dv_status dv_emit_compile(const emitter *e)
     dv_text source = {0}, object = {0};
     int n = 0;
     set_name(e->dir, name);
-    // A folder must not look like an option.
+    // Put "./" before a folder name that begins with '-', which the compiler
+    // would take for an option.
     const char *at = *e->dir == '-' ? "./" : "";
     dv_put(&source, "%s%s/%s.c", at, e->dir, name);
     dv_put(&object, "%s%s/%s.o", at, e->dir, name);

@@ -21,7 +21,8 @@ static const char *const pointwise_labels[] = {"mb", "x",  "y", "i",
 static const char *const product_labels[] = {"mb", "x", "y", "kj", "ki"};
 enum { N_POINTWISE_LABELS = 7, N_PRODUCT_LABELS = 5 };
 
-// The back end's names of functions, and whether they exist in f32.
+// The names of functions in Torch-Spyre's back end, and whether it has them in
+// f32.
 typedef struct sdsc_func {
     const char *name;
     int in_f32;
@@ -43,7 +44,8 @@ static const sdsc_func functions[DV_N_FNS] = {
     [DV_FN_FLOOR] = {"floor", 1},
 };
 
-// Names of reductions: along the dim that is cut into sticks, and along others.
+// The back end's names of reductions: along the dim that is cut into sticks
+// (128-byte units), and along other dims.
 static const char *const reductions[][2] = {
     [DV_RED_SUM] = {"sum", "sumnonstick"},
     [DV_RED_MAX] = {"max", "maxnonstick"},
@@ -62,7 +64,7 @@ const char *dv_sdsc_format(dv_dtype t)
 #define REFUSE(s, ...)                                                         \
     dv_fail((s)->e->diag, DV_E_USAGE, DV_NOWHERE, __VA_ARGS__)
 
-// Finds or makes the place of a tensor in main memory, or of a constant.
+// Finds or adds the entry for a tensor in main memory, or for a constant.
 static int32_t place_of(sdsc *s, int32_t tensor, double value, dv_dtype dtype)
 {
     for (int32_t i = 0; i < s->n_places; i++) {
@@ -106,9 +108,9 @@ static dv_status reserve_owners(sdsc *s, sdsc_owners *o)
     return o->core && o->slot ? DV_OK : dv_nomem(s->e->diag);
 }
 
-// Sets which slices of an op's variables the cores have; var_dim is the dim of
-// each variable, or -1. Of cores with parts of the same results, `finished`
-// leaves out all but the last, which has the results.
+// Sets which slices of an op's variables each core has; var_dim has the step's
+// dim for each variable, or -1. If several cores have partial sums of the same
+// results, `finished` keeps only the last one, which has the complete sums.
 static dv_status op_owners(sdsc *s, sdsc_step *st, int32_t i,
                            const int *var_dim, int finished)
 {
@@ -133,7 +135,7 @@ static dv_status op_owners(sdsc *s, sdsc_step *st, int32_t i,
     return DV_OK;
 }
 
-// Sets which slices of a tensor's dims the cores hold; map has the dim of the
+// Sets which slices of a tensor's dims each core holds; map has the dim of the
 // step for each dim of the tensor, or -1.
 static dv_status view_owners(sdsc *s, sdsc_owners *o, const dv_view *v,
                              const int *map)
@@ -157,7 +159,8 @@ static dv_status view_owners(sdsc *s, sdsc_owners *o, const dv_view *v,
     return DV_OK;
 }
 
-// Fails unless all slices of a dim have the same number of whole sticks.
+// Fails unless all slices of a dim are equal, and have whole sticks (the
+// memory's 128-byte units) if the dim is cut into these.
 static dv_status check_even(const sdsc *s, const char *name, const char *var,
                             const sdsc_dim *d, int64_t splits, int64_t slice,
                             int64_t eps)
@@ -203,8 +206,8 @@ static dv_status set_place(sdsc *s, sdsc_operand *a, int32_t tensor,
     return a->place < 0 ? dv_nomem(s->e->diag) : DV_OK;
 }
 
-// Sets where access k of op i has its tensor: in the scratchpads, as the op
-// needs it, or in main memory.
+// Sets the address of the tensor of op i's access k: in the scratchpads, if
+// they hold it as the op needs it, otherwise in main memory.
 static dv_status set_home(sdsc *s, sdsc_operand *a, int32_t i, int k,
                           const dv_view *view)
 {
@@ -222,7 +225,7 @@ static dv_status set_home(sdsc *s, sdsc_operand *a, int32_t i, int k,
                       "emit of the program plans so, and a target with "
                       "ring_cores = 1",
                       op->name, name);
-    // Parts of results are added up in main memory.
+    // Partial sums are always added in main memory.
     if (h < 0 || view->n_parts)
         return set_place(s, a, tensor, 0);
     dv_view held;
@@ -239,7 +242,8 @@ static dv_status set_home(sdsc *s, sdsc_operand *a, int32_t i, int k,
     return DV_OK;
 }
 
-// Adds the tensor of access k of an op; var_dim has the dim of each variable.
+// Adds the tensor of an op's access k as an operand of a step; var_dim has the
+// step's dim for each variable.
 static dv_status add_access(sdsc *s, sdsc_step *st, int32_t i, int k,
                             const int *var_dim)
 {
@@ -281,8 +285,8 @@ static dv_status add_constant(sdsc *s, sdsc_step *st, double value,
 
 // -- Layouts ------------------------------------------------------------------
 
-// Rounds dims that are cut into sticks up to whole sticks. The other tensors
-// must have that padding, too.
+// Rounds dims that are cut into sticks (the memory's 128-byte units) up to
+// whole sticks. Refuses tensors that have such a dim without its padding.
 static dv_status pad_dims(sdsc *s, sdsc_step *st, const char *name)
 {
     for (int k = 0; k < st->n_operands; k++) {
@@ -307,16 +311,16 @@ static dv_status pad_dims(sdsc *s, sdsc_step *st, const char *name)
     return DV_OK;
 }
 
-// Adds to an operand a dim that it lacks.
+// Adds to an operand's list a dim of the step that its tensor lacks.
 static void list_absent(sdsc_operand *a, int dim, int scale)
 {
     a->dim[a->n_dims++] = (int8_t)dim;
     a->scale[dim] = scale;
 }
 
-// Lets each operand list all dims of the step, in the order of the tensor `ref`
-// that has them all. If that one has no sticks of several elements, a dim of
-// one stick is added for all operands.
+// Makes each operand list all dims of the step, in the order of operand `ref`,
+// which has them all. If that one has only one element per stick (128-byte
+// unit), all operands get an additional dim of one stick.
 static dv_status list_dims(sdsc *s, sdsc_step *st, int ref, const char *name)
 {
     const sdsc_operand *r = &st->at[ref];
@@ -383,7 +387,7 @@ static void name_layouts(sdsc_step *st)
 
 // -- Masks --------------------------------------------------------------------
 
-// Returns the bits of a value in the 16-bit format of the machine: a sign, 6
+// Returns the bits of a value in the accelerator's 16-bit format: a sign, 6
 // bits of exponent with bias 31, and 9 of mantissa.
 static uint32_t dl16_bits(double v)
 {
@@ -409,7 +413,8 @@ static void add_step_constant(sdsc_step *st, const char *name, double value)
         st->at[0].dtype == DV_F32 ? bits : dl16_bits(value);
 }
 
-// Leaves the padding of a reduction along sticks out of it.
+// If the dim that is reduced is padded to whole sticks (128-byte units), sets a
+// mask that replaces the padding by the reducer's neutral value.
 static dv_status set_mask(sdsc *s, sdsc_step *st, dv_reducer r,
                           const char *name)
 {
@@ -446,7 +451,7 @@ typedef struct sdsc_op {
     dv_dtype dtype;
 } sdsc_op;
 
-// Checks the slices of a step of an op and writes it.
+// Checks that an op's slices suit a step of it, and writes the step.
 static dv_status finish_op_step(sdsc *s, sdsc_step *st, const sdsc_op *o,
                                 const int *var_dim)
 {
@@ -467,8 +472,8 @@ static dv_status finish_op_step(sdsc *s, sdsc_step *st, const sdsc_op *o,
         s, st, &(sdsc_done){"compute", o->number, o->op->write.tensor});
 }
 
-// Starts a step with the variables of an op as dims, in their order; without
-// the reduced ones unless it reduces.
+// Starts a step whose dims are the variables of an op, in their order, without
+// reduced variables unless the step itself reduces.
 static dv_status start_step(sdsc *s, sdsc_step *st, const sdsc_op *o,
                             int reduces, int *var_dim)
 {
@@ -495,8 +500,8 @@ static int is_leaf(const dv_expr *e)
     return e->kind == DV_EXPR_READ || e->kind == DV_EXPR_CONST;
 }
 
-// Adds an operand: an element that is read, a constant, or the op's result so
-// far.
+// Adds an operand to a step: the tensor that a read accesses, a constant, or
+// the op's result, which holds the value of the step before.
 static dv_status add_value(sdsc *s, sdsc_step *st, const sdsc_op *o,
                            const dv_expr *e, const int *var_dim)
 {
@@ -507,8 +512,8 @@ static dv_status add_value(sdsc *s, sdsc_step *st, const sdsc_op *o,
                       var_dim);
 }
 
-// Returns the function of a copy: one that changes which dim is cut into sticks
-// has another name.
+// Sets the function of a copy. A copy that changes which dim is cut into sticks
+// (128-byte units) is a function of its own in the back end.
 static dv_status name_copy(sdsc *s, sdsc_step *st, const char *name)
 {
     const sdsc_operand *in = &st->at[0], *out = &st->at[1];
@@ -525,7 +530,7 @@ static dv_status name_copy(sdsc *s, sdsc_step *st, const char *name)
     return DV_OK;
 }
 
-// Writes the step of one function; fn NULL is a copy.
+// Writes the step of one elementwise function; if fn is NULL, of a copy.
 static dv_status pointwise_step(sdsc *s, const sdsc_op *o, const sdsc_func *fn,
                                 const dv_expr *const *args, int n)
 {
@@ -569,14 +574,15 @@ static dv_status reduction_step(sdsc *s, const sdsc_op *o, const dv_expr *e)
     return finish_op_step(s, &st, o, var_dim);
 }
 
-// The variables of a matrix product and its factors: a with rows (m), b with
-// columns (n).
+// A matrix product: its variables n (columns) and k (summed), and its factors a
+// (rows m) and b (columns n).
 typedef struct sdsc_product {
     int n, k; // variables
     int a, b; // reads
 } sdsc_product;
 
-// Finds the variables of a sum of products. Returns NULL, or why it is none.
+// Finds the variables of a sum of products. Returns NULL, or the reason why it
+// is not a matrix product.
 static const char *match_product(sdsc_product *m, sdsc *s, const sdsc_op *o,
                                  const dv_expr *e)
 {
@@ -686,8 +692,8 @@ static dv_status write_reduce(sdsc *s, const sdsc_op *o, const dv_expr *e)
                   o->op->name);
 }
 
-// Writes the steps of an expression, the innermost first. Each overwrites the
-// op's result.
+// Writes an expression as one step per function, innermost first. Each step
+// overwrites the op's result, which the next one reads.
 static dv_status write_expr(sdsc *s, const sdsc_op *o, const dv_expr *e)
 {
     int inner = 0;
@@ -720,7 +726,8 @@ static dv_status write_expr(sdsc *s, const sdsc_op *o, const dv_expr *e)
 
 // -- Copies -------------------------------------------------------------------
 
-// Starts a copy of a tensor of which cores hold the boxes of a view.
+// Starts a step that copies a tensor of which each core holds the box that a
+// view gives it.
 static dv_status start_copy(sdsc *s, sdsc_step *st, const dv_view *v,
                             const dv_tensor *t, int *map)
 {
@@ -754,7 +761,9 @@ static dv_status check_view(sdsc *s, const sdsc_step *st, const dv_view *v,
     return DV_OK;
 }
 
-// The two ends of a copy are numbers of homes, or -1 for main memory.
+// Writes the copy of a tensor between main memory and scratchpads, or between
+// scratchpads. `from` and `to` are numbers of homes (residencies in the
+// scratchpads), or -1 for main memory.
 static dv_status copy_step(sdsc *s, const char *kind, int32_t from, int32_t to)
 {
     const dv_plan *plan = s->e->plan;
@@ -800,7 +809,7 @@ static dv_status copy_step(sdsc *s, const char *kind, int32_t from, int32_t to)
     return dv_sdsc_write(s, &st, &(sdsc_done){kind, -1, tensor});
 }
 
-// Writes the copies that fill homes before an op.
+// Writes the copies into scratchpads that must be complete before op i runs.
 static dv_status write_fills(sdsc *s, int32_t i)
 {
     const dv_scratch *sc = &s->e->plan->scratch;

@@ -21,7 +21,8 @@ typedef struct sdsc_dim {
     int64_t len, padded;
 } sdsc_dim;
 
-// Which slice of every dim each core has.
+// How the dims of a step are cut into slices, and which slice of every dim each
+// core has.
 typedef struct sdsc_owners {
     int64_t splits[SDSC_MAX_DIMS]; // number of slices of each dim
     int64_t *core;                 // core numbers, ascending
@@ -29,23 +30,24 @@ typedef struct sdsc_owners {
     int32_t n_cores;
 } sdsc_owners;
 
-// A tensor of a step.
+// An operand of a step: a tensor, and how it is stored.
 typedef struct sdsc_operand {
     int32_t place;   // number of the tensor's place in main memory, or -1
     int64_t address; // its address in the scratchpads if `place` is -1
     dv_dtype dtype;
-    // The dims by which the tensor is stored, innermost first, and after them
-    // those that it lacks but its description lists.
+    // First the n_own dims by which the tensor is stored, innermost first; then
+    // dims of the step that the tensor lacks, which the format lists, too.
     int8_t dim[SDSC_MAX_DIMS];
     int n_own, n_dims;
-    // The dim that is cut into sticks; -1: each stick holds one element.
+    // The dim that is cut into sticks (128-byte units of memory); -1: each
+    // stick holds one element.
     int stick;
-    // For each dim: 1 if the tensor has it, -1 if it lacks it, -2 if it holds
-    // one element per stick instead; 0 if it does not list it.
+    // For each dim of the step: 1 if the tensor has it, -1 if it lacks it, -2
+    // if it lacks it and holds one element per stick; 0 if it is not listed.
     int scale[SDSC_MAX_DIMS];
     const char *layout; // the name of its layout, such as "OUTPUT"
-    // Of a copy between cores: the cores that have the tensor; otherwise NULL,
-    // and they are those of the step.
+    // If the step copies between cores: the cores that have this tensor.
+    // Otherwise NULL: they are those of the step.
     const sdsc_owners *owners;
 } sdsc_operand;
 
@@ -57,18 +59,18 @@ typedef struct sdsc_step {
     sdsc_operand at[SDSC_MAX_OPERANDS]; // the last one is the result
     int n_operands;
     sdsc_owners owners;
-    // Constants of the function: their names, and their bits in the type of the
-    // result.
+    // Constants of the step's function: their names, and their bits in the
+    // element type of the result.
     const char *constant[2];
     uint32_t bits[2];
     int n_constants;
     // The dim whose padding must not take part in the reduction, or -1; the
-    // last constant stands in its place.
+    // last of the constants above replaces the padding.
     int masked;
 } sdsc_step;
 
-// A tensor in main memory: an argument of the program, or a part of the pool of
-// intermediates.
+// A tensor in main memory: an argument of the program, or an intermediate at an
+// offset in one allocation for all intermediates (the pool).
 typedef struct sdsc_place {
     int32_t tensor; // -1: one stick that holds the constant `value`
     double value;
@@ -83,7 +85,7 @@ typedef struct sdsc_symbol {
     int64_t offset;
 } sdsc_symbol;
 
-// A step that is written, for the list of all.
+// A step that has been written, as an entry of the list of all steps.
 typedef struct sdsc_done {
     const char *kind; // compute, load, store, move or shuffle
     int32_t op, tensor;
@@ -100,10 +102,12 @@ typedef struct sdsc {
     int32_t n_steps, cap_steps;
 } sdsc;
 
-// Returns the back end's name of an element type, or NULL.
+// Returns the name that Torch-Spyre's back end gives an element type, or NULL
+// if it lacks the type.
 const char *dv_sdsc_format(dv_dtype t);
-// Writes a step as the next file.
+// Writes a step as a JSON file of its own; `done` is its entry in the list of
+// steps.
 dv_status dv_sdsc_write(sdsc *s, const sdsc_step *step, const sdsc_done *done);
-// Writes the list of arguments, addresses and steps.
+// Writes the file that lists all arguments, addresses and steps.
 dv_status dv_sdsc_bundle(sdsc *s);
 #endif

@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-// A step while it is written.
+// A step that is being written as JSON.
 typedef struct sdsc_writer {
     sdsc *s;
     const sdsc_step *step;
     dv_json j;
     int64_t eps; // elements per stick
     // The cores that take part, ascending: those of the step and, if it copies
-    // between cores, those that only give.
+    // between cores, those that only send.
     int64_t *core;
     int64_t n_cores;
     int32_t first_symbol; // the addresses of this step begin with this one
@@ -37,8 +37,8 @@ static const char *format_of(const sdsc_step *st)
     return dv_sdsc_format(st->at[st->n_operands - 1].dtype);
 }
 
-// Writes a list of {"kind": {…}}: a function of a position along each of the
-// props that follow.
+// Writes {"Affine": {…}}, the function alpha * x + 0 of a position x along a
+// dim.
 static void affine(dv_json *j, int64_t alpha)
 {
     dv_json_open_flat(j, NULL, '{');
@@ -59,7 +59,7 @@ static void prop(dv_json *j, const char *key, int64_t factor, const char *label)
     DV_JSON_OBJECT(j, key, DV_F("factor_", factor), DV_F("label_", label));
 }
 
-// Writes the props of a map from cores to values.
+// Writes the properties ("props" in SuperDSC) of a map from cores to values.
 static void core_props(dv_json *j, const char *core, const char *time,
                        int64_t n_cores)
 {
@@ -99,8 +99,8 @@ static void owners(sdsc_writer *w, const char *key, const sdsc_owners *o)
     dv_json_close(&w->j);
 }
 
-// Returns the number of an address in main memory; they begin with -1. Each
-// step has numbers of its own.
+// Returns the symbol, a negative number from -1 down, that stands for an
+// address in main memory. Each step has symbols of its own.
 static int64_t symbol_of(sdsc_writer *w, int32_t place, int64_t offset)
 {
     sdsc *s = w->s;
@@ -117,8 +117,8 @@ static int64_t symbol_of(sdsc_writer *w, int32_t place, int64_t offset)
     return -(int64_t)s->n_symbols;
 }
 
-// Returns the slices of a core, or of the first core if it has none: a core
-// that only gives writes nothing.
+// Returns the slice numbers of a core. A core that only sends has none and
+// writes nothing, so it gets those of the first core.
 static const int64_t *slots_of(const sdsc_owners *o, int64_t core)
 {
     for (int32_t c = 0; c < o->n_cores; c++)
@@ -160,8 +160,9 @@ static void start_addresses(sdsc_writer *w, const sdsc_operand *a)
     dv_json_close(&w->j);
 }
 
-// Writes how a core's elements lie along a dim: `folds` factors, the first one
-// over the cores, and how far the coordinate moves along each.
+// Writes how elements along a dim are distributed: `folds` is a list of
+// factors, the first over cores, each with the distance in elements between its
+// steps.
 static void coordinate(sdsc_writer *w, const sdsc_operand *a, int d)
 {
     static const char *const names[] = {"core_fold", "corelet_fold", "row_fold",
@@ -225,8 +226,8 @@ static void allocation(sdsc_writer *w, int i)
     dv_json_close(&w->j);
 }
 
-// Returns the first operand with the same layout as operand i. The dims of a
-// layout have its order.
+// Returns the first operand with the same layout as operand i. Its order of
+// dims is that of the layout.
 static const sdsc_operand *layout_of(const sdsc_step *st, int i)
 {
     int k = 0;
@@ -330,7 +331,7 @@ static void sizes(sdsc_writer *w)
     dv_json_close(&w->j);
 }
 
-// Writes the constants of the function.
+// Writes the constants of the step's function.
 static void constants(sdsc_writer *w)
 {
     char at[24];
@@ -370,7 +371,8 @@ static void names(dv_json *j, const char *key, int from, int to)
 static void compute(sdsc_writer *w)
 {
     const sdsc_step *st = w->step;
-    // A reduction adds to its result, which counts as an input, too.
+    // A reduction accumulates into its result, which therefore counts as an
+    // input, too.
     int n = st->n_operands, n_inputs = st->is_reduction ? n : n - 1;
     dv_json_open(&w->j, "computeOp_", '[');
     dv_json_open(&w->j, NULL, '{');
@@ -385,7 +387,8 @@ static void compute(sdsc_writer *w)
     dv_json_close(&w->j);
 }
 
-// Writes the design of the cores: what each computes with.
+// Writes the section "dscs_": the cores used, the sizes, layouts and addresses
+// of operands, and the function that each core computes.
 static void design(sdsc_writer *w)
 {
     dv_json_open(&w->j, "dscs_", '[');

@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-// Returns whether range b continues where range a ends, without a gap in tiles
-// or steps.
+// Returns whether tile range b continues where range a ends, without a gap in
+// tiles or reduction steps.
 static int goes_on(const dv_group_grid *g, const dv_tile_range *a,
                    const dv_tile_range *b)
 {
@@ -163,7 +163,8 @@ static void launch_json(dv_json *j, const dv_target *t, const dv_group_grid *g,
     dv_json_int(j, "units_group_2", least < most ? least : 0);
 }
 
-// Prints the tensor whose note gave the shards, as TileLang records buffers.
+// Prints the tensor whose memory note (by the user) determined the shards, in
+// the way in which TileLang records buffers.
 static void noted_json(dv_json *j, const emitter *e, const dv_group_grid *g)
 {
     dv_noted_shards s;
@@ -244,7 +245,7 @@ static void group_csv(emitter *e, const dv_group_grid *g, const emit_cores *all)
             dv_put(&e->out, "core_x,core_y");
         else
             dv_put(&e->out, "%" PRId64 ",%" PRId64, c->x, c->y);
-        // Beside those of the kernel arguments, the table has columns for the
+        // In addition to the kernel arguments, the table has columns for the
         // position of the shard (the block of tiles that a core has) and for
         // the batch count, which divvy lint reads.
         if (g->local_shard && r < 0)

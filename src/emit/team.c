@@ -19,7 +19,7 @@
 
 enum { MOST_RANKS = 64, MOST_MESSAGE_BYTES = INT32_MAX };
 
-// A rank whose file is being emitted.
+// A rank of a team (a process) whose C file is being emitted.
 typedef struct rank {
     const dv_plan *team;
     int64_t number;
@@ -68,8 +68,8 @@ static dv_status put_start(emitter *e, const rank *r, int32_t number)
     return DV_OK;
 }
 
-// Adds up the partial results of an op over the ranks that have some of the
-// same elements.
+// Emits the call that adds up an op's partial results over the ranks that
+// computed parts of the same elements.
 static dv_status put_combine(emitter *e, const rank *r, int32_t op)
 {
     const dv_plan_team *t = &r->team->team;
@@ -126,8 +126,8 @@ static dv_status put_event(emitter *e, const rank *r, int32_t number)
     return DV_OK;
 }
 
-// The functions of events stand after the tensors, and before run(), which
-// calls them.
+// Emits a function for each event, a point at which the rank sends, waits for
+// or combines data. It uses the tensors, emitted before, and run() calls it.
 static dv_status put_events(emitter *e, const rank *r)
 {
     for (int32_t i = 0; i < r->team->team.n_op_exchanges; i++) {
@@ -237,7 +237,8 @@ static void put_rank(emitter *e, const rank *r)
     P("}\n");
 }
 
-// Finds the plan of the rank in that of the team, or makes it.
+// Finds the rank's own plan in the plan of the team; makes it if it is not
+// stored there.
 static dv_status find_plan(emitter *e, rank *r)
 {
     const dv_rank_class *c = dv_plan_class_of(r->team, r->number);

@@ -3,7 +3,8 @@
 #include "emit/emit.h"
 #include <inttypes.h>
 
-// Returns the index of the core at (x, y); -1 if it has no tiles.
+// Returns the index, in the list of cores with tiles, of the core at (x, y); -1
+// if it is not in the list.
 static int32_t core_at(const emit_cores *c, int64_t x, int64_t y)
 {
     for (int32_t i = 0; i < c->n; i++)

@@ -51,8 +51,8 @@ dv_status dv_on_fused_matmul(dv_on *cx, const dv_onnx_node *n)
                         dv_on_2(cx, "*", dv_on_num(cx, p->dtype, alpha), t));
 }
 
-// Defines the node's output: sum * a_scale * b_scale + bias, which may be NULL.
-// The scale of b is one number or has one for each column.
+// Defines the node's output: sum * a_scale * b_scale + bias, where bias may be
+// NULL. b_scale is one number or has one for each column.
 static dv_status rescale(dv_on *cx, const dv_onnx_node *n, dv_on_value *sum,
                          dv_on_value *a_scale, dv_on_value *b_scale,
                          dv_on_value *bias)
@@ -102,8 +102,8 @@ dv_status dv_on_dynamic_matmul(dv_on *cx, const dv_onnx_node *n)
 
 // -- Attention ---------------------------------------------------------------
 
-// Makes *v, of dims [batch, length, heads * size], a view of dims [batch,
-// heads, length, size].
+// Replaces *v, of dims [batch, length, heads * size], by a view with dims
+// [batch, heads, length, size].
 static dv_status by_heads(dv_on *cx, dv_on_value **v, int64_t heads)
 {
     static const int perm[] = {0, 2, 1, 3};
@@ -116,8 +116,8 @@ static dv_status by_heads(dv_on *cx, dv_on_value **v, int64_t heads)
     return dv_on_transpose(cx, *v, split, perm);
 }
 
-// Scales the products of queries and keys, adds a bias that may be NULL, and
-// masks what comes after a query.
+// Scales the products of queries and keys and adds a bias, which may be NULL.
+// If causal, masks keys that come after the query.
 static dv_status mask_scores(dv_on *cx, dv_on_value *out, dv_on_value *scores,
                              dv_on_value *bias, double scale, int causal)
 {
@@ -140,7 +140,7 @@ static dv_status mask_scores(dv_on *cx, dv_on_value *out, dv_on_value *scores,
 }
 
 // Defines output 0: softmax(scale q k^T + bias) v, of dims [batch, length,
-// heads * size], from values with such dims.
+// heads * size]; q, k and v have such dims, too.
 static dv_status attend(dv_on *cx, const dv_onnx_node *n, dv_on_value *q,
                         dv_on_value *k, dv_on_value *v, dv_on_value *bias)
 {
@@ -181,7 +181,8 @@ static dv_status attend(dv_on *cx, const dv_onnx_node *n, dv_on_value *q,
     return dv_on_reshape(cx, out, attended, 3, dims);
 }
 
-// Refuses inputs and outputs from number `first` on, except one.
+// Fails if the node has inputs or outputs from number `first` on; the one with
+// number `except` is allowed.
 static dv_status only(dv_on *cx, const dv_onnx_node *n, int first, int except)
 {
     for (int i = first; i < n->n_inputs; i++)
@@ -196,7 +197,7 @@ static dv_status only(dv_on *cx, const dv_onnx_node *n, int first, int except)
     return DV_OK;
 }
 
-// Makes *out the `size` elements of the last dim of x from `first` on.
+// Makes *out a view of `size` elements of x's last dim, from `first` on.
 static dv_status part_of(dv_on *cx, dv_on_value **out, dv_on_value *x,
                          int64_t first, int64_t size)
 {
@@ -211,7 +212,7 @@ static dv_status part_of(dv_on *cx, dv_on_value **out, dv_on_value *x,
     return *out ? dv_on_slice(cx, *out, x, begin, step, dims) : DV_E_NOMEM;
 }
 
-// Makes *v the sum of x and a bias, or x if that is NULL.
+// Makes *v the sum of x and a bias, or x itself if the bias is NULL.
 static dv_status with_bias(dv_on *cx, dv_on_value **v, dv_on_value *bias)
 {
     dv_on_loop l;
@@ -229,7 +230,8 @@ static dv_status with_bias(dv_on *cx, dv_on_value **v, dv_on_value *bias)
                         dv_on_2(cx, "+", t[0], t[1]));
 }
 
-// The weights of queries, keys and values lie side by side.
+// Imports com.microsoft's Attention: one matrix has the weights of queries,
+// keys and values, in consecutive columns.
 dv_status dv_on_attention(dv_on *cx, const dv_onnx_node *n)
 {
     enum { BIAS = 5, N_PARTS = 3 };

@@ -6,13 +6,13 @@
 #include <math.h>
 #include <string.h>
 
-// Tables that are made at import have at most this many elements.
+// The largest element count of a table of constants that is made at import.
 #define MAX_TABLE ((int64_t)1 << 24)
 
 // -- Windows -----------------------------------------------------------------
 
-// Reads an attribute of `count` numbers, which are all `other` if it is
-// missing.
+// Reads an attribute that is a list of `count` numbers; if it is missing, all
+// of them are `other`.
 static dv_status list_or(dv_on *cx, const dv_onnx_node *n, const char *name,
                          int count, int64_t other, int64_t *out)
 {
@@ -26,7 +26,8 @@ static dv_status list_or(dv_on *cx, const dv_onnx_node *n, const char *name,
     return DV_OK;
 }
 
-// Pads as SAME_UPPER and SAME_LOWER say: as many results as input / stride.
+// Sets the pads of auto_pad SAME_UPPER or SAME_LOWER, so that there are
+// ceil(input / stride) results.
 static void same_pads(dv_on_window *w, int i, int64_t in, int lower)
 {
     int64_t out = dv_ceil_div(in, w->stride[i]);
@@ -69,7 +70,8 @@ static dv_status read_attributes(dv_on *cx, const dv_onnx_node *n, int dims,
         w->out[i] = (ceil_mode ? dv_ceil_div(room, w->stride[i])
                                : room / w->stride[i]) +
                     1;
-        // The last window begins inside the input or the pad before it.
+        // With ceil_mode, drop a last window that would begin in the pad after
+        // the input.
         if (ceil_mode && (w->out[i] - 1) * w->stride[i] >= in[i] + w->before[i])
             w->out[i]--;
         int64_t reach = (w->out[i] - 1) * w->stride[i] + span;
@@ -79,7 +81,7 @@ static dv_status read_attributes(dv_on *cx, const dv_onnx_node *n, int dims,
     return DV_OK;
 }
 
-// The axes of a loop over windows.
+// The axes (loops) over windows: over results and over positions in a window.
 typedef struct slide {
     int out[DV_MAX_DIMS], at[DV_MAX_DIMS]; // results; positions in a window
 } slide;
@@ -96,8 +98,8 @@ static void add_window(dv_on_loop *l, const dv_on_window *w, slide *s)
         s->at[i] = dv_on_axis_add(l, w->size[i]);
 }
 
-// Prepares x, whose first `lead` dims have axes, and makes its indices.
-// Sets *leaves to 1 if windows leave the tensor.
+// Makes the indices with which windows of x are read. `axes` has the loops of
+// x's first `lead` dims. Sets *leaves to 1 if windows reach outside x.
 static dv_status slide_over(dv_on_loop *l, dv_on_value *x, int lead, int *axes,
                             const dv_on_window *w, const slide *s,
                             dv_on_index *index, int *leaves)
@@ -130,7 +132,7 @@ static dv_status slide_over(dv_on_loop *l, dv_on_value *x, int lead, int *axes,
     return dv_on_use(l, x, axes);
 }
 
-// Reads an element of a window; `outside` is the value of the pads.
+// Reads an element of a window; elements in the pads have the value `outside`.
 static dv_term read_window(dv_on_loop *l, dv_on_value *x,
                            const dv_on_index *index, int leaves, double outside)
 {
@@ -141,7 +143,8 @@ static dv_term read_window(dv_on_loop *l, dv_on_value *x,
 
 // -- Convolutions ------------------------------------------------------------
 
-// Views x as [n, g, c, …], w as [g, m, c, …] and b as [g, m].
+// Makes groups a dim of their own: views the input x as [n, g, c, …], the
+// weights w as [g, m, c, …] and the bias b as [g, m].
 static dv_status split_groups(dv_on *cx, int64_t groups, dv_on_value **x,
                               dv_on_value **w, dv_on_value **b)
 {
@@ -167,16 +170,16 @@ static dv_status split_groups(dv_on *cx, int64_t groups, dv_on_value **x,
     return DV_OK;
 }
 
-// Defines the result of a convolution, of m channels: term y over the axes
-// `ox`, which are the samples, the groups, the channels of a group, and the
-// window's.
+// Defines the result of a convolution with m output channels as the term y.
+// `ox` has its loops: over the samples, the groups, the channels of a group,
+// and the positions of windows.
 static dv_status define_conv(dv_on_loop *l, dv_on_value *out,
                              const dv_on_conv *c, int64_t m, int *ox, dv_term y)
 {
     int n = c->window.n;
     // Dim 1 of the result runs over groups and the channels of a group. If
-    // there is one of either, the other is its only variable; else the result
-    // is defined with both as dims, and reshaped.
+    // there is only one group, or one channel per group, one variable is
+    // enough; else the result is defined with both as dims, and reshaped.
     if (c->groups == 1 || m == c->groups) {
         ox[1] = m == c->groups ? ox[1] : ox[2];
         for (int i = 2; i < 2 + n; i++)
@@ -205,7 +208,7 @@ dv_status dv_on_conv_of(dv_on *cx, dv_on_value *out, const dv_on_conv *c)
     slide s;
     dv_on_index index[DV_MAX_DIMS];
     dv_on_loop_begin(&l, cx);
-    // Kernels of integers need the sum as a statement of its own.
+    // Kernels for integer products need the sum to be a statement of its own.
     l.inlines = dv_is_float(c->dtype);
     ox[n_ox++] = axes[at++] = dv_on_axis_add(&l, x->dims[0]);
     ox[n_ox++] = axes[at++] = dv_on_axis_add(&l, c->groups);
@@ -235,7 +238,7 @@ dv_status dv_on_conv_of(dv_on *cx, dv_on_value *out, const dv_on_conv *c)
     return define_conv(&l, out, c, m, ox, y);
 }
 
-// Defines the sums of the weights of each result channel, [m].
+// Defines, for each of the m output channels, the sum of its weights: [m].
 static dv_status sum_weights(dv_on *cx, dv_on_value *out, dv_on_value *w)
 {
     int axes[DV_MAX_DIMS];
@@ -297,15 +300,17 @@ static dv_status sum_windows(dv_on *cx, dv_on_value *out, dv_on_value *x,
     return dv_on_define(&l, out, DV_I32, 0, 2 + c->window.n, ox, t);
 }
 
-// What zero points and the bias add to acc, the sum of products of i8: the
-// operands of the result, of dims [n, g, m, …]; NULL where not needed.
+// The operands from which the result of an 8-bit convolution is computed, of
+// dims [n, g, m, …]: acc, the sum of i8 products, and what the bias and the
+// zero points add to it. NULL where not needed.
 enum { ACC, BIAS, W_ZERO, W_SUMS, WINDOWS, N_PARTS };
 typedef struct parts {
     dv_on_value *v[N_PARTS];
     int axes[N_PARTS][DV_MAX_DIMS], x_zero, w_zero;
 } parts;
 
-// Makes operand i run along the axes `ox` of the result, whose dims are `dims`.
+// Views operand i so that it can be read along the loops `ox` of the result,
+// whose dims are `dims`.
 static dv_status use_part(dv_on_loop *l, parts *p, int i, int n_dims,
                           const int64_t *dims, const int *ox)
 {
@@ -319,7 +324,7 @@ static dv_status use_part(dv_on_loop *l, parts *p, int i, int n_dims,
     } else if (i != ACC && dv_on_count(v) == 1) {
         axes[0] = -1;
     } else {
-        // A vector of the channels of the result is viewed as [g, m].
+        // A vector with an element per output channel is viewed as [g, m].
         int n = i == ACC ? n_dims : 2;
         DV_TRY(dv_on_reshape(l->cx, view, v, n, dims + lead));
         memcpy(axes, ox + lead, sizeof *ox * (size_t)n);
@@ -350,9 +355,9 @@ static dv_term sum_parts(dv_on_loop *l, parts *p)
     return t[BIAS] ? dv_on_2(cx, "+", y, t[BIAS]) : y;
 }
 
-// Defines the result of a convolution of i8 from acc, which is
-// sum[c, window] x * w. Pads of acc have the value of the zero point z of x, so
-// that the sum over all of w belongs to z, at the border too:
+// Defines the result of a convolution of i8 with zero points z (of x) and y (of
+// w), from acc, the sum of x * w over channels and window. Padding has the
+// value z, so that `sum w` is the same at the border, too:
 //
 //   sum (x - z) (w - y)  =  sum x w - z sum w - y sum (x - z)
 static dv_status add_zeros(dv_on *cx, dv_on_value *out, const dv_on_conv *c,
@@ -477,7 +482,8 @@ dv_status dv_on_conv_integer(dv_on *cx, const dv_onnx_node *n)
 
 // -- Transposed convolutions -------------------------------------------------
 
-// Spreads the elements of x, with stride - 1 zeros between neighbours.
+// Inserts stride - 1 zeros between neighbouring elements of x, along each dim
+// of the window (for a transposed convolution).
 static dv_status spread(dv_on *cx, dv_on_value **x, const dv_on_window *w)
 {
     int axes[DV_MAX_DIMS], lead = (*x)->n_dims - w->n, any = 0;
@@ -488,8 +494,8 @@ static dv_status spread(dv_on *cx, dv_on_value **x, const dv_on_window *w)
     }
     if (!any)
         return DV_OK;
-    // A dim [n] becomes [n, stride] with zeros after each element, is
-    // flattened, and loses the last stride - 1 zeros.
+    // To insert zeros, a dim [n] becomes [n, stride] with zeros after each
+    // element, is flattened, and loses the last stride - 1 zeros.
     int64_t dims[DV_MAX_DIMS], wide[DV_MAX_DIMS], flat[DV_MAX_DIMS];
     int n = 0;
     int64_t after[DV_MAX_DIMS] = {0};
@@ -522,8 +528,8 @@ static dv_status spread(dv_on *cx, dv_on_value **x, const dv_on_window *w)
     return DV_OK;
 }
 
-// Views the weights [c, g*m, …] as those of a convolution, [g*m, c, …] with
-// the windows reversed.
+// Views the weights [c, g*m, …] of a transposed convolution as those of a
+// convolution: [g*m, c, …], with the windows reversed.
 static dv_status flip_weights(dv_on *cx, dv_on_value **w, int64_t groups,
                               int spatial)
 {
@@ -618,7 +624,8 @@ static dv_status transposed_window(dv_on *cx, const dv_onnx_node *n,
     return DV_OK;
 }
 
-// Returns whether windows lie side by side: every result has one source.
+// Returns whether the windows of a transposed convolution do not overlap, so
+// that every result has exactly one source element.
 static int is_disjoint(const dv_on_window *w)
 {
     for (int i = 0; i < w->n; i++)
@@ -628,6 +635,7 @@ static int is_disjoint(const dv_on_window *w)
     return 1;
 }
 
+// Defines a transposed convolution with disjoint windows:
 // y[n, m, o*s + k] = sum[c] x[n, c, o] * w[c, m, k]
 static dv_status disjoint(dv_on *cx, dv_on_value *out, const dv_on_conv *c)
 {
@@ -699,8 +707,8 @@ static double least(dv_dtype t)
     return -ldexp(1, 8 * (int)dv_dtype_get(t)->size_bytes - 1);
 }
 
-// Returns the number of elements of a table that is made at import; -1 if there
-// are too many.
+// Returns the element count of a table of constants that is made at import;
+// fails and returns -1 if there are too many.
 static int64_t table_size(dv_on *cx, int n, const int64_t *dims)
 {
     int64_t total = 1;
@@ -712,8 +720,8 @@ static int64_t table_size(dv_on *cx, int n, const int64_t *dims)
     return total;
 }
 
-// Makes the number of elements that each window of an average covers: a table
-// over the results.
+// Makes a table with one number per result of an average pool: how many
+// elements its window covers.
 static dv_on_value *window_counts(dv_on *cx, const dv_on_window *w,
                                   const int64_t *in, dv_dtype t, int with_pads,
                                   int *same)
@@ -746,8 +754,8 @@ static dv_on_value *window_counts(dv_on *cx, const dv_on_window *w,
     return dv_on_const_floats(cx, "counts", t, w->n, w->out, counts);
 }
 
-// Reduces every window of x (which is padded already): the loop has axes for
-// the first two dims, for results and for windows.
+// A pool: a loop that reduces every window of x, with axes for the first two
+// dims (samples, channels), for results and for positions in a window.
 typedef struct pool {
     dv_on_loop l;
     dv_on_index index[DV_MAX_DIMS];
@@ -808,7 +816,8 @@ static dv_status lp_pool(dv_on *cx, const dv_onnx_node *n, dv_on_value *out,
                         power == 1 ? t : dv_on_1(cx, "sqrt", t));
 }
 
-// Makes the position of each element of an image.
+// Makes a table with the index of each element of an image in its linear
+// storage, row-major or column-major.
 static dv_on_value *positions(dv_on *cx, const dv_on_window *w,
                               const int64_t *in, int column_major)
 {
@@ -837,7 +846,8 @@ static dv_on_value *positions(dv_on *cx, const dv_on_window *w,
     return dv_on_const_ints(cx, "position", DV_I64, w->n, dims, list);
 }
 
-// Positions of the maxima, counted over the whole tensor.
+// Defines output 1 of MaxPool: the positions of the maxima, as linear indices
+// into the whole tensor.
 static dv_status max_indices(dv_on *cx, const dv_onnx_node *n, dv_on_value *x,
                              const int64_t *in, const dv_on_window *w,
                              dv_on_value *best)
@@ -970,8 +980,8 @@ dv_status dv_on_max_unpool(dv_on *cx, const dv_onnx_node *n)
         if (i >= 0)
             dims[d] = (x->dims[d] - 1) * stride[i] + size[i] - pads[i] -
                       pads[i + spatial];
-        // Indices count elements of the shape without output_shape, which adds
-        // zeros after it.
+        // The indices of MaxUnpool refer to the shape without output_shape,
+        // which only appends zeros.
         after[d] = shape && count == x->n_dims ? shape[d] - dims[d] : 0;
         if (after[d] < 0)
             return dv_on_refuse(cx, "input output_shape is too small");

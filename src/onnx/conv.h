@@ -23,10 +23,11 @@ typedef struct dv_on_conv {
 
 // Reads the attributes of a convolution whose operands are set.
 dv_status dv_on_conv_read(dv_on *cx, const dv_onnx_node *n, dv_on_conv *c);
-// Defines a convolution without zero points.
+// Defines the result of a convolution without zero points.
 dv_status dv_on_conv_of(dv_on *cx, dv_on_value *out, const dv_on_conv *c);
-// Sets c->pad to the zero point of x, which must be known; x_zero may be NULL.
+// Sets c->pad, the value of padding, to the zero point of x, which must be
+// known at import; if x_zero is NULL, leaves c->pad as it is.
 dv_status dv_on_conv_zero(dv_on *cx, dv_on_conv *c, dv_on_value *x_zero);
-// Defines a convolution of x and w of 8 bits, with zero points, in i32.
+// Defines the i32 result of a convolution of 8-bit x and w with zero points.
 dv_status dv_on_conv_bytes(dv_on *cx, dv_on_value *out, const dv_on_conv *c);
 #endif

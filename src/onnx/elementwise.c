@@ -39,7 +39,8 @@ dv_status dv_on_broadcast(dv_on_loop *l, dv_on_value *const *v, int n,
     return l->status;
 }
 
-// Defines the output over the axes that dv_on_broadcast has made.
+// Defines the node's output in the loop over the broadcast dims, which
+// dv_on_broadcast has made.
 static dv_status finish(dv_on_loop *l, const dv_onnx_node *n, dv_dtype t,
                         int is_bool, dv_term value)
 {
@@ -114,7 +115,8 @@ static int64_t remainder_of(int64_t x, int64_t y, int sign_of_divisor)
     return sign_of_divisor && r && (r < 0) != (y < 0) ? r + y : r;
 }
 
-// Divides known integers, which the language cannot.
+// Divides integers that are known at import. The language of programs has no
+// integer division.
 static dv_status divide_known(dv_on *cx, const dv_onnx_node *n, dv_on_value *a,
                               dv_on_value *b, int kind)
 {
@@ -155,7 +157,7 @@ static dv_status divide_known(dv_on *cx, const dv_onnx_node *n, dv_on_value *a,
     return DV_OK;
 }
 
-// Copies a value into a float type.
+// Replaces *v by its conversion to a float type.
 static dv_status to_float(dv_on *cx, dv_on_value **v, dv_dtype t)
 {
     int axes[DV_MAX_DIMS];
@@ -173,8 +175,8 @@ static dv_status to_float(dv_on *cx, dv_on_value **v, dv_dtype t)
     return DV_OK;
 }
 
-// The quotient of integers, cut off: what is left without the remainder divides
-// exactly, up to rounding of floats.
+// Divides integers, truncating: (x - rem(x, y)) / y is a whole number, and
+// rounding removes the rounding error of the float division.
 static dv_status divide_integers(dv_on *cx, const dv_onnx_node *n,
                                  dv_on_value **v)
 {
@@ -192,9 +194,9 @@ static dv_status divide_integers(dv_on *cx, const dv_onnx_node *n,
                   dv_on_1(cx, "round", dv_on_2(cx, "/", whole, x[1])));
 }
 
-// By an element that is the same for a whole row, kernels multiply with its
-// reciprocal, and a tie would be rounded to another integer. A divisor that
-// looks as if it depended on x is divided by: max(s, min(x, 0)).
+// Returns x / s, correctly rounded. For a divisor that is constant along a row,
+// kernels multiply by its reciprocal, which could round a tie to another
+// integer. max(s, min(x, 0)), equal to s > 0, prevents that: it depends on x.
 dv_term dv_on_divide(dv_on *cx, dv_term x, dv_term s)
 {
     dv_term zero = dv_on_f(cx, 0);
@@ -202,7 +204,8 @@ dv_term dv_on_divide(dv_on *cx, dv_term x, dv_term s)
                    dv_on_2(cx, "max", s, dv_on_2(cx, "min", x, zero)));
 }
 
-// Divides like dv_on_divide, by a divisor of any sign: its sign is moved to x.
+// Divides like dv_on_divide, which requires a positive divisor, by one of any
+// sign: a negative sign is moved to x.
 static dv_term divide_signed(dv_on *cx, dv_term x, dv_term s)
 {
     dv_term zero = dv_on_f(cx, 0), below = dv_on_2(cx, "<", s, zero);
@@ -211,7 +214,7 @@ static dv_term divide_signed(dv_on *cx, dv_term x, dv_term s)
                         dv_on_1(cx, "abs", s));
 }
 
-// Returns whether a node rounds the output of this one to integers.
+// Returns whether another node rounds the output of node n to integers.
 static int is_rounded(const dv_on *cx, const dv_onnx_node *n)
 {
     static const char *const rounds[] = {"Round", "Floor", "Ceil", "Cast"};
@@ -283,7 +286,8 @@ dv_status dv_on_bit_shift(dv_on *cx, const dv_onnx_node *n)
                   dv_on_2(cx, left ? "<<" : ">>", x[0], x[1]));
 }
 
-// Raises to a constant power by products; returns NULL for other powers.
+// Computes a power with a small constant exponent as products; returns NULL for
+// other exponents.
 static dv_term small_power(dv_on *cx, dv_dtype t, dv_term x, dv_on_value *e)
 {
     if (!dv_on_known(e) || dv_on_count(e) != 1 || !dv_on_data(cx, e))
@@ -326,7 +330,7 @@ dv_status dv_on_pow(dv_on *cx, const dv_onnx_node *n)
     if (is_small_power(cx, t, exponent)) {
         mixed = 0;
     } else if (mixed) {
-        // Integers: the power of floats, rounded.
+        // The power of integers is computed in f64, then rounded.
         if (integers)
             DV_TRY(to_float(cx, &v[0], DV_F64));
         DV_TRY(to_float(cx, &v[1], v[0]->dtype));
@@ -339,7 +343,8 @@ dv_status dv_on_pow(dv_on *cx, const dv_onnx_node *n)
     if (integers && mixed && !dv_is_float(exponent->dtype))
         y = dv_on_1(cx, "round", y);
     else if (integers && mixed)
-        // The fraction is cut off, but not that of 8.999999999999998.
+        // Truncate the result, but let a rounding error such as in
+        // 8.999999999999998 become 9.
         y = dv_on_1(cx, "trunc", dv_on_2(cx, "*", y, dv_on_f(cx, 1 + 1e-14)));
     return finish(&l, n, t, 0, y);
 }
@@ -431,7 +436,7 @@ dv_status dv_on_unary(dv_on *cx, const dv_onnx_node *n)
     return one(cx, n, by_name, -1);
 }
 
-// log(1 + exp(x)) without overflow.
+// Returns log(1 + exp(x)), computed without overflow.
 static dv_term softplus(dv_on *cx, dv_term x)
 {
     dv_term small = dv_on_1(cx, "exp", dv_on_1(cx, "-", dv_on_1(cx, "abs", x)));
@@ -439,7 +444,7 @@ static dv_term softplus(dv_on *cx, dv_term x)
                    dv_on_1(cx, "log", dv_on_2(cx, "+", dv_on_f(cx, 1), small)));
 }
 
-// a * (exp(x / b) - 1)
+// Returns the term a * (exp(x / b) - 1).
 static dv_term exponential(dv_on *cx, double a, double b, dv_term x)
 {
     dv_term e = b == 1 ? x : dv_on_2(cx, "/", x, dv_on_num(cx, DV_F32, b));
@@ -447,7 +452,7 @@ static dv_term exponential(dv_on *cx, double a, double b, dv_term x)
                    dv_on_2(cx, "-", dv_on_1(cx, "exp", e), dv_on_f(cx, 1)));
 }
 
-// max(0, min(1, a * x + b))
+// Returns the term max(0, min(1, a * x + b)).
 static dv_term hard_sigmoid(dv_on *cx, double a, double b, dv_term x)
 {
     dv_term line =
@@ -554,7 +559,7 @@ dv_status dv_on_activation(dv_on *cx, const dv_onnx_node *n)
     return one(cx, n, activation, -1);
 }
 
-// BiasGelu, and FastGelu, whose bias may be left out.
+// Imports BiasGelu, whose bias is required, and FastGelu, where it is optional.
 dv_status dv_on_biased_gelu(dv_on *cx, const dv_onnx_node *n)
 {
     dv_on_loop l;
@@ -645,7 +650,7 @@ dv_status dv_on_prelu(dv_on *cx, const dv_onnx_node *n)
     dv_term x[2];
     DV_TRY(dv_on_need(cx, n, 2));
     dv_on_value *v[] = {dv_on_in(cx, n, 0), dv_on_in(cx, n, 1)};
-    // Before opset 7 the slopes are those of dim 1.
+    // Before opset 7 the slopes of PRelu always belong to dim 1 (channels).
     if (cx->opset < 7 && dv_on_count(v[1]) > 1 && v[0]->n_dims > 1) {
         int64_t dims[DV_MAX_DIMS];
         for (int d = 0; d < v[0]->n_dims - 1; d++)

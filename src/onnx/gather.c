@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-// Makes indices that count from the end count from the beginning.
+// Replaces negative indices, which count from the end, by the same positions
+// counted from the beginning.
 static dv_status from_start(dv_on *cx, dv_on_value **indices, int64_t size)
 {
     int axes[DV_MAX_DIMS];
@@ -43,13 +44,15 @@ static dv_status from_start(dv_on *cx, dv_on_value **indices, int64_t size)
     return DV_OK;
 }
 
-// A dim that is indexed by a read must be a whole dim of its tensor.
+// Copies x if its dim d is not one whole dim of the tensor that x views: only
+// such a dim can be indexed by the value of a read.
 static dv_status must_be_plain(dv_on *cx, dv_on_value *x, int d)
 {
     return dv_on_is_plain(x, d) ? DV_OK : dv_on_copy(cx, x, 0);
 }
 
-// Gathers with known indices that are one position or evenly spaced: a slice.
+// Returns whether known indices are one position or evenly spaced: then the
+// gather is a slice, with this `begin` and `step`.
 static int is_slice(dv_on *cx, dv_on_value *indices, int64_t *begin,
                     int64_t *step)
 {
@@ -161,9 +164,9 @@ dv_status dv_on_gather_elements(dv_on *cx, const dv_onnx_node *n)
                         dv_on_read_at(&l, x, index));
 }
 
-// The parts of tuples of indices: the last dim of the indices, and dims d to
-// d + n - 1 of the data that they index. Each part becomes a value of its own,
-// with that dim's negative indices resolved.
+// Splits tuples of n indices, the last dim of `indices`, into one value per
+// tuple element. Element k indexes dim first + k of x; its negative indices are
+// resolved.
 static dv_status split_tuples(dv_on *cx, dv_on_value *indices,
                               const dv_on_value *x, int first, int n,
                               dv_on_value **parts)
@@ -232,7 +235,7 @@ dv_status dv_on_gather_nd(dv_on *cx, const dv_onnx_node *n)
 
 // -- Scatters ----------------------------------------------------------------
 
-// Defines a tensor of its own that holds the elements of x.
+// Copies x into a new tensor, which a scatter then updates.
 static dv_status own_copy(dv_on *cx, dv_on_value **to, dv_on_value *x)
 {
     int axes[DV_MAX_DIMS];
@@ -244,7 +247,9 @@ static dv_status own_copy(dv_on *cx, dv_on_value **to, dv_on_value *x)
     l.typed = l.exact = 1;
     for (int d = 0; d < x->n_dims; d++)
         axes[d] = dv_on_axis_add(&l, x->dims[d]);
-    // Atoms of x would become dims, which an index that is read cannot cross.
+    // The new tensor must have exactly the dims of x, because an index that is
+    // read from a tensor cannot span several dims. If x is a view in which a
+    // dim consists of several, it is made dense first.
     for (int d = 0; d < x->n_dims; d++)
         if (!dv_on_is_plain(x, d))
             DV_TRY(dv_on_copy(cx, x, 0));
@@ -254,7 +259,8 @@ static dv_status own_copy(dv_on *cx, dv_on_value **to, dv_on_value *x)
                         dv_on_read(&l, x, axes));
 }
 
-// v combined with what is there: the value that an update writes.
+// Returns the value that a scatter writes: v, or v combined with the old
+// element by the reduction `how`.
 static dv_term combine(dv_on *cx, const char *how, dv_term old, dv_term v)
 {
     if (!strcmp(how, "none"))
@@ -266,7 +272,7 @@ static dv_term combine(dv_on *cx, const char *how, dv_term old, dv_term v)
                    old, v);
 }
 
-// Reads the attribute reduction, of elements of type t.
+// Reads a scatter's attribute `reduction`, for elements of type t.
 static dv_status reduction_of(dv_on *cx, const dv_onnx_node *n, dv_dtype t,
                               const char **how)
 {
@@ -286,7 +292,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Returns whether known indices along an axis name an element twice.
+// Returns whether indices along an axis may name an element twice; 1 if they
+// are not known at import.
 static int repeats(dv_on *cx, dv_on_value *i, int axis)
 {
     const int64_t *list;
@@ -352,7 +359,8 @@ dv_status dv_on_scatter_elements(dv_on *cx, const dv_onnx_node *n)
     return DV_OK;
 }
 
-// Returns whether known tuples of indices name an element twice.
+// Returns whether tuples of indices may name an element twice; 1 if they are
+// not known at import.
 static int tuples_repeat(dv_on *cx, dv_on_value *i)
 {
     const int64_t *list;
@@ -443,7 +451,7 @@ dv_status dv_on_one_hot(dv_on *cx, const dv_onnx_node *n)
     for (int d = 0; d <= i->n_dims; d++)
         out_axes[d] = d < axis ? axes[d] : d == axis ? k : axes[d - 1];
     dv_on_start(&l);
-    // A negative index counts from the end.
+    // A negative index t counts from the end: it means position t + depth.
     dv_term t = dv_on_read(&l, i, axes), p = dv_on_position(&l, k);
     dv_term is = dv_on_2(
         cx, "max", dv_on_2(cx, "==", t, p),
@@ -454,8 +462,9 @@ dv_status dv_on_one_hot(dv_on *cx, const dv_onnx_node *n)
                         dv_on_3(cx, "select", is, yes, no));
 }
 
-// Defines *out as x in a type that has numbers between its largest one and
-// infinity, so that places can tell infinities from nan. There is none for f64.
+// Converts x to a wider float type. There, numbers between the largest value of
+// x's type and infinity are free, which `places` needs to order infinities and
+// NaN. f64 has no wider type.
 static dv_status widen(dv_on *cx, dv_on_value *out, dv_on_value *x)
 {
     int axes[DV_MAX_DIMS];
@@ -469,8 +478,9 @@ static dv_status widen(dv_on *cx, dv_on_value *out, dv_on_value *x)
 }
 
 // Defines *out as the indices of the first `count` elements along an axis in
-// descending (`largest`) or ascending order; a nan is the largest. `count` is
-// at least 2: argtopk has a variable that counts, and dims of size 1 have none.
+// descending (`largest`) or ascending order; NaN counts as the largest. `count`
+// must be at least 2: argtopk needs a variable over its results, and dims of
+// size 1 have none.
 static dv_status places(dv_on *cx, dv_on_value *out, dv_on_value *x, int axis,
                         int64_t count, int largest)
 {
@@ -557,8 +567,9 @@ dv_status dv_on_top_k(dv_on *cx, const dv_onnx_node *n)
             dv_on_same(values, x);
         return at ? only_place(cx, at, x) : DV_OK;
     }
-    // argtopk needs an operand with all variables but the one that counts. If a
-    // dim of x is expanded (the same for all indices), x is copied first.
+    // argtopk needs an operand that uses all loop variables except the one over
+    // the results. If x is expanded (broadcast) along a dim, it is copied
+    // first.
     int plain = 1;
     for (int d = 0; d < x->n_dims; d++)
         plain = plain && (x->dims[d] == 1 || dv_on_is_plain(x, d));

@@ -18,7 +18,8 @@ typedef struct resize {
     int exclude;
 } resize;
 
-// Returns the position in the input of result i.
+// Returns the position in the input that corresponds to element i of the
+// result.
 static double source(const resize *r, int64_t i)
 {
     double x = (double)i, in = (double)r->in, out = (double)r->out;
@@ -53,7 +54,8 @@ static double nearest(const resize *r, double x)
     return ceil(x - 0.5);
 }
 
-// Makes the taps of one result. Returns their number.
+// Computes the taps (input positions and weights) of the interpolation at input
+// position x. Returns their number.
 static int taps(const resize *r, double x, double *at, double *weight)
 {
     double f = x - floor(x), a = r->cubic, total = 0;
@@ -83,8 +85,8 @@ static int taps(const resize *r, double x, double *at, double *weight)
     return 4;
 }
 
-// The tables of a dim: positions and weights of tap k of every result, and
-// whether a result is inside the image.
+// The interpolation tables of one dim: positions and weights of tap k for every
+// result, and whether the result is inside the image.
 typedef struct tables {
     int n;
     int64_t *at[MAX_TAPS];
@@ -118,7 +120,8 @@ static dv_status make_tables(dv_on *cx, const resize *r, tables *t)
     return DV_OK;
 }
 
-// Returns whether every element is repeated `times` times: an affine view.
+// If resizing only repeats every element equally often, which a view can do,
+// returns how often; otherwise 0.
 static int64_t repeats(const resize *r, const tables *t)
 {
     int64_t times = r->in ? r->out / r->in : 0;
@@ -148,7 +151,7 @@ static dv_status repeat(dv_on *cx, dv_on_value *out, dv_on_value *x, int d,
     return dv_on_reshape(cx, out, b, x->n_dims, final);
 }
 
-// Resizes dim d of x.
+// Resizes dim d of x; results beyond the image have the value `outside`.
 static dv_status one_dim(dv_on *cx, dv_on_value *out, dv_on_value *x, int d,
                          const resize *r, double outside)
 {
@@ -218,7 +221,8 @@ static dv_status run(dv_on *cx, const dv_onnx_node *n, const double *scales,
         double in = (double)x->dims[d];
         resize r = {.in = x->dims[d], .mode = mode[0]};
         double size = sizes ? sizes[i] : floor(in * scales[i] + 1e-9);
-        // The tables of indices and weights have as many elements.
+        // The size is limited because tables of indices and weights of as many
+        // elements are made at import.
         if (!(size >= 1 && size <= (double)DV_ON_MAX_FOLD))
             return dv_on_refuse(cx, "dim %d gets %g elements", d, size);
         r.out = (int64_t)size;
@@ -252,7 +256,7 @@ static dv_status run(dv_on *cx, const dv_onnx_node *n, const double *scales,
     return DV_OK;
 }
 
-// Reads an input that may be left out or empty.
+// Reads an optional input of `count` floats, which may also be empty.
 static dv_status optional(dv_on *cx, const dv_onnx_node *n, int i,
                           const char *what, int count, const double **out)
 {

@@ -101,8 +101,8 @@ int dv_on_has_out(const dv_onnx_node *n, int i)
     return i < n->n_outputs && n->outputs[i][0];
 }
 
-// Marks a value that is an output of the model, under the name that is reserved
-// for it.
+// If a value is an output of the model, marks it and gives it the name that is
+// reserved for this output.
 static void mark_output(dv_on *cx, dv_on_value *v)
 {
     const dv_onnx_graph *g = &cx->model->graph;
@@ -171,7 +171,8 @@ static void load_numbers(dv_number *to, const dv_on_base *b, int64_t n)
         to[i] = dv_number_load(b->dtype, b->data, i);
 }
 
-// Stores the elements of a result. Integers keep all 64 bits.
+// Stores the elements of a result that was computed at import. Integers keep
+// all 64 bits.
 static void *store_numbers(dv_on *cx, dv_dtype t, const dv_number *from,
                            int64_t n)
 {
@@ -218,8 +219,8 @@ static dv_status evaluate(dv_on *cx, const dv_program *p, dv_arena *arena,
     return DV_OK;
 }
 
-// Finishes the program of a constant and evaluates the tensors that the outputs
-// of the node view.
+// Constant folding: completes the temporary program of a node with known inputs
+// and evaluates the tensors that the node's outputs view.
 static dv_status fold_outputs(dv_on *cx, const dv_onnx_node *n)
 {
     dv_on_base *results[64];
@@ -305,8 +306,8 @@ static const dv_onnx_function *find_function(dv_on *cx, const dv_onnx_node *n)
     return NULL;
 }
 
-// Copies a node of a function, with the attributes of the call in place of
-// references to them and with a prefix for names inside.
+// Copies a node of a function's body: references to the function's attributes
+// are replaced by those of the call.
 static dv_status bind_node(dv_on *cx, dv_onnx_node *to,
                            const dv_onnx_node *from, const dv_onnx_node *call,
                            const dv_onnx_function *f)
@@ -332,7 +333,8 @@ static dv_status bind_node(dv_on *cx, dv_onnx_node *to,
     return DV_OK;
 }
 
-// Names inside a function belong to the call: they get the call's number.
+// Makes names inside a function's body unique by appending the number of the
+// call.
 static dv_status rename_all(dv_on *cx, const char **names, int32_t n,
                             const char ***out)
 {
@@ -352,7 +354,7 @@ static dv_status rename_all(dv_on *cx, const char **names, int32_t n,
 
 static dv_status run_node(dv_on *cx, const dv_onnx_node *n);
 
-// Imports the body of a function of the model in place of a call.
+// Imports the body of a function that the model defines in place of its call.
 static dv_status call(dv_on *cx, const dv_onnx_node *n,
                       const dv_onnx_function *f)
 {
@@ -404,8 +406,8 @@ dv_status dv_on_refuse_u64(dv_on *cx)
                             "computed as int64; cast it to int64 before");
 }
 
-// Refuses uint64 in operators whose results differ from those of int64. Casts,
-// scatters and TopK check their types themselves.
+// Refuses uint64 in operators that would compute something else if it were
+// treated as int64. Casts, scatters and TopK check their types themselves.
 static dv_status check_u64(dv_on *cx, const dv_onnx_node *n)
 {
     static const char *const differ[] = {
@@ -427,7 +429,8 @@ static dv_status check_u64(dv_on *cx, const dv_onnx_node *n)
         "ReduceMin",
         "Sign",
     };
-    // A shift to the left has the same bits.
+    // Only a right shift depends on signedness; a left shift gives the same
+    // bits.
     int found = !strcmp(n->type, "BitShift") &&
                 !strcmp(dv_on_string(n, "direction", ""), "RIGHT");
     for (size_t i = 0; i < sizeof differ / sizeof *differ; i++)
@@ -488,7 +491,8 @@ static int is_live(const dv_table *live, const char *name)
     return name[0] && dv_table_get(live, name, strlen(name), -1) > 0;
 }
 
-// Marks the names that a graph inside an attribute may read.
+// Marks as live the names that a subgraph, which is an attribute of a node, may
+// read.
 static void mark_graph(dv_table *live, dv_on *cx, const dv_onnx_graph *g)
 {
     for (int32_t i = 0; i < g->n_outputs; i++)
@@ -502,7 +506,8 @@ static void mark_graph(dv_table *live, dv_on *cx, const dv_onnx_graph *g)
     }
 }
 
-// Finds the nodes that outputs depend on, from the last to the first.
+// Finds the nodes on which the graph's outputs depend (liveness), from the last
+// node to the first.
 static unsigned char *find_live(dv_on *cx, dv_table *live,
                                 const dv_onnx_graph *g)
 {
@@ -535,7 +540,9 @@ static void count_use(dv_on *cx, const char *name, int by)
         dv_nomem(cx->diag);
 }
 
-// Counts the readers of values. Names in graphs inside nodes count as several.
+// Counts how often each value is read; `by` is added per read. Names in
+// subgraphs of nodes count twice, so that these values never have a single
+// reader.
 static void count_uses(dv_on *cx, const dv_onnx_graph *g, int by)
 {
     for (int32_t i = 0; i < g->n_outputs; i++)

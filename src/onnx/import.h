@@ -21,12 +21,15 @@
 
 enum { DV_ON_ATOMS = 32, DV_ON_AXES = 24, DV_ON_PARTS = 4 };
 
-// Constants of at most this many elements are evaluated at import.
+// Constant expressions of at most this many elements are evaluated at import
+// (constant folding).
 #define DV_ON_MAX_FOLD ((int64_t)1 << 18)
-// Constants are joined at import up to this many elements in all.
+// Concatenations of constants are evaluated at import while their results have
+// at most this many elements in all.
 #define DV_ON_MAX_JOINED ((int64_t)1 << 28)
 
-// A tensor of the program.
+// A tensor of the program that is being built. Values of the model are views of
+// such tensors.
 typedef struct dv_on_base {
     const char *name; // NULL until it is declared
     dv_dtype dtype;
@@ -37,8 +40,8 @@ typedef struct dv_on_base {
     int declared;     // 1 if it is an input of the model's program
     int scope;        // the last program made for constants that declares it
     int made_in;      // the program that computes it; 0: none
-    // The statement that defines it, if it has not been added yet: the only
-    // reader may take its expression into its own (loop.c).
+    // The statement that defines the tensor, while it is delayed: if the tensor
+    // has one reader only, that may inline the expression instead (loop.c).
     struct dv_on_pending *pending;
 } dv_on_base;
 
@@ -93,7 +96,7 @@ typedef struct dv_on {
     const char **output_names; // names reserved for the model's outputs
 } dv_on;
 
-// The handlers of operators, which import nodes.
+// The handlers of operators. Each imports one node of its operator.
 typedef dv_status (*dv_on_handler)(dv_on *cx, const dv_onnx_node *n);
 #define DV_ON_OP(name, domain, since, handler)                                 \
     dv_status handler(dv_on *cx, const dv_onnx_node *n);
@@ -102,10 +105,12 @@ typedef dv_status (*dv_on_handler)(dv_on *cx, const dv_onnx_node *n);
 
 // -- Nodes (import.c) --------------------------------------------------------
 
-// Refuses the current node: "node 3, Conv 'c1': …".
+// Fails, with a message that begins with the current node: "node 3, Conv 'c1':
+// …".
 dv_status dv_on_refuse(dv_on *cx, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-// Refuses the current node because it would compute uint64 as int64.
+// Fails because the current node has uint64 operands and would treat them as
+// int64.
 dv_status dv_on_refuse_u64(dv_on *cx);
 const dv_onnx_attr *dv_on_attr(const dv_onnx_node *n, const char *name);
 int64_t dv_on_int(const dv_onnx_node *n, const char *name, int64_t other);
@@ -115,34 +120,37 @@ const char *dv_on_string(const dv_onnx_node *n, const char *name,
 // Returns an attribute that is a list of integers, and its length; NULL and 0
 // if it is missing.
 const int64_t *dv_on_ints(const dv_onnx_node *n, const char *name, int *len);
-// Input number i, or NULL if it is left out.
+// Returns the node's input number i, or NULL if it is left out.
 dv_on_value *dv_on_in(dv_on *cx, const dv_onnx_node *n, int i);
-// Adds output number i; NULL if it is left out, which is no error, or out of
-// memory, which is recorded.
+// Adds a value for the node's output number i; an output that is left out gets
+// a temporary value. NULL: out of memory, which is recorded.
 dv_on_value *dv_on_out(dv_on *cx, const dv_onnx_node *n, int i);
 int dv_on_has_out(const dv_onnx_node *n, int i);
 // Fails unless the node has inputs 0 to least - 1.
 dv_status dv_on_need(dv_on *cx, const dv_onnx_node *n, int least);
-// Resolves a negative axis; fails if it is out of range.
+// Resolves a negative axis, which counts from the end; fails if it is out of
+// range.
 dv_status dv_on_norm_axis(dv_on *cx, int64_t axis, int n_dims, int *out);
-// Imports the nodes of a graph inside the current one.
+// Imports the nodes of a graph; the names of the enclosing graphs stay visible.
 dv_status dv_on_graph(dv_on *cx, const dv_onnx_graph *g);
 dv_on_value *dv_on_find(dv_on *cx, const char *name);
-// Imports a graph inside a node, whose outputs become those of the node.
+// Imports the subgraph that is an attribute of a node; its outputs become those
+// of the node.
 dv_status dv_on_subgraph(dv_on *cx, const dv_onnx_graph *g,
                          const dv_onnx_node *n);
-// Returns the elements of a constant of the file, or of its external data
-// (load.c).
+// Returns the elements of a constant tensor, which are in the model's file or
+// in an external data file (load.c).
 dv_status dv_on_tensor_data(dv_on *cx, const void **out,
                             const dv_onnx_tensor *t);
 
 // -- Values (value.c) --------------------------------------------------------
 
 dv_on_value *dv_on_value_new(dv_on *cx, const char *name);
-// Makes a value that is no value of the model, for an intermediate result. Its
+// Makes a value for an intermediate result, which has no name in the model. Its
 // name begins with `hint`.
 dv_on_value *dv_on_temp(dv_on *cx, const char *hint);
-// Makes v a tensor of its own, dense, with these dims; `data` may be NULL.
+// Makes v a view of a new, dense tensor with these dims; `data` has its
+// elements if they are known, else NULL.
 dv_status dv_on_make(dv_on *cx, dv_on_value *v, dv_dtype dtype, int is_bool,
                      int n_dims, const int64_t *dims, const void *data);
 // Makes `to` the same view as `from`, with another name.
@@ -160,40 +168,43 @@ dv_status dv_on_get_ints(dv_on *cx, dv_on_value *v, const char *what,
                          const int64_t **out, int *n);
 dv_status dv_on_get_floats(dv_on *cx, dv_on_value *v, const char *what,
                            const double **out, int *n);
-// Makes a constant of integers or floats.
+// Makes a constant tensor from integers or floats.
 dv_on_value *dv_on_const_ints(dv_on *cx, const char *hint, dv_dtype dtype,
                               int n_dims, const int64_t *dims,
                               const int64_t *values);
 dv_on_value *dv_on_const_floats(dv_on *cx, const char *hint, dv_dtype dtype,
                                 int n_dims, const int64_t *dims,
                                 const double *values);
-// Views. Each makes `to` a view of `from`, which may be copied for that.
+// Views. Each makes `to` a view of `from`; if no view can express it, `from` is
+// copied first.
 dv_status dv_on_reshape(dv_on *cx, dv_on_value *to, dv_on_value *from,
                         int n_dims, const int64_t *dims);
 dv_status dv_on_transpose(dv_on *cx, dv_on_value *to, const dv_on_value *from,
                           const int *perm);
-// Dim d begins at begin[d], advances by step[d] and has dims[d] elements.
+// Makes `to` a slice of `from`: dim d begins at begin[d], advances by step[d]
+// and has dims[d] elements.
 dv_status dv_on_slice(dv_on *cx, dv_on_value *to, dv_on_value *from,
                       const int64_t *begin, const int64_t *step,
                       const int64_t *dims);
 dv_status dv_on_expand(dv_on *cx, dv_on_value *to, const dv_on_value *from,
                        int n_dims, const int64_t *dims);
-// Replaces the tensor of a value by a dense copy with the value's dims, or with
-// one dim (line).
+// Replaces the view v by a dense copy in a new tensor, with the dims of v or,
+// if `line`, with one dim.
 dv_status dv_on_copy(dv_on *cx, dv_on_value *v, int line);
-// Returns whether every dim of the value is one whole dim of its tensor, read
-// from 0 in steps of 1.
+// Returns whether dim d of the value is one whole dim of its tensor, read from
+// 0 in steps of 1.
 int dv_on_is_plain(const dv_on_value *v, int d);
-// Makes a name of the program that is not used yet.
+// Returns a name, made from `hint`, that is not used yet in the program.
 const char *dv_on_name(dv_on *cx, const char *hint);
-// Declares a tensor as an input, unless it is declared already.
+// Declares a tensor as an input or constant of the program, unless it is
+// declared already.
 dv_status dv_on_declare(dv_on *cx, dv_on_base *b);
 
 // -- Expressions (loop.c) ----------------------------------------------------
 
 dv_term dv_on_f(dv_on *cx, double v);
 dv_term dv_on_i(dv_on *cx, int64_t v);
-// Makes a number of type t, which is an integer literal for integer types.
+// Makes a number literal of type t; for integer types it is an integer literal.
 dv_term dv_on_num(dv_on *cx, dv_dtype t, double v);
 dv_term dv_on_1(dv_on *cx, const char *fn, dv_term a);
 dv_term dv_on_2(dv_on *cx, const char *fn, dv_term a, dv_term b);
@@ -221,8 +232,8 @@ typedef struct dv_on_loop {
     dv_status status;            // of the first failure
 } dv_on_loop;
 
-// An index of one dim of a value: a sum of axes with factors and a constant, or
-// an element that is itself read (via).
+// The index expression of one dim of a value: a constant plus a sum of factors
+// times axes (loops), or an element that is itself read (via).
 typedef struct dv_on_index {
     int n;
     int axis[DV_ON_PARTS];
@@ -233,59 +244,63 @@ typedef struct dv_on_index {
 
 void dv_on_loop_begin(dv_on_loop *l, dv_on *cx);
 int dv_on_axis_add(dv_on_loop *l, int64_t size);
-// Dim d of v runs along axis axes[d]; -1: it has index 0. Splits the axes so
-// that v can be read.
+// Prepares v for reads in which dim d runs along loop axes[d]; -1: index 0.
+// Splits loops if dims of v consist of several dims of its tensor.
 dv_status dv_on_use(dv_on_loop *l, dv_on_value *v, const int *axes);
-// Prepares v for reads with arbitrary indices in the dims of the mask.
+// Prepares v for reads with arbitrary indices in the dims that the mask has.
 dv_status dv_on_use_at(dv_on_loop *l, dv_on_value *v, unsigned dims);
 void dv_on_start(dv_on_loop *l);
-// Continues the loop of a pending operand among v, whose expression is then
-// reads[i]: returns i, or -1 if no operand allows that.
+// Inlines an operand among v whose defining statement is still delayed:
+// continues its loop, and reads[i] becomes its expression. Returns i, or -1 if
+// no operand allows that.
 int dv_on_inline(dv_on_loop *l, dv_on_value *const *v, int n, int n_dims,
                  const int64_t *dims, dv_term *reads);
 dv_term dv_on_read(dv_on_loop *l, dv_on_value *v, const int *axes);
 dv_term dv_on_read_at(dv_on_loop *l, dv_on_value *v, const dv_on_index *index);
-// The same, with a number for elements that do not exist: dims whose index may
-// leave them must be plain.
+// Like dv_on_read_at, but elements outside of v have the value `outside`. Dims
+// whose index may leave v must be plain (dv_on_is_plain).
 dv_term dv_on_read_else(dv_on_loop *l, dv_on_value *v, const dv_on_index *index,
                         dv_term outside);
-// Returns the position along an axis, as a value.
+// Returns the position along an axis (the loop variable), as a value.
 dv_term dv_on_position(dv_on_loop *l, int axis);
 dv_on_index dv_on_along(int axis); // the index that is one axis
 dv_term dv_on_reduce(dv_on_loop *l, const char *reducer, dv_term body, int n,
                      const int *axes);
-// Defines v as a new tensor whose dims are these axes (-1: extent 1).
+// Defines v as a new tensor with one dim per axis in `axes` (-1: a dim of size
+// 1), whose elements are `value`.
 dv_status dv_on_define(dv_on_loop *l, dv_on_value *v, dv_dtype dtype,
                        int is_bool, int n, const int *axes, dv_term value);
-// Updates v, which dv_on_define has made: v[index] <- value.
+// Adds the update v[index] <- value of a tensor that dv_on_define has made.
 dv_status dv_on_update(dv_on_loop *l, dv_on_value *v, const dv_on_index *index,
                        dv_term value);
 
-// x / s rounded correctly, for s > 0 and results that are rounded to integers.
+// Returns x / s, correctly rounded, for s > 0. Needed where the quotient is
+// then rounded to an integer.
 dv_term dv_on_divide(dv_on *cx, dv_term x, dv_term s);
 
-// Elementwise with broadcasting (elementwise.c): the loop over the dims that
-// the values broadcast to, with axes l->out, and their reads.
+// Elementwise operators with broadcasting (elementwise.c): begins the loop over
+// the dims that the n values broadcast to, with axes l->out, and makes their
+// reads.
 dv_status dv_on_broadcast(dv_on_loop *l, dv_on_value *const *v, int n,
                           dv_term *reads);
-// Shared by operators (shape.c): concatenation along an axis; constant padding,
-// where negative numbers crop.
+// Used by several operators (shape.c): concatenation along an axis, and padding
+// with a constant, where negative pads crop.
 dv_status dv_on_join(dv_on *cx, dv_on_value *out, dv_on_value *const *parts,
                      int n, int axis);
 dv_status dv_on_pad_with(dv_on *cx, dv_on_value *out, dv_on_value *x,
                          const int64_t *before, const int64_t *after,
                          double number);
-// Returns whether x, of type t, is the largest or smallest element, `most`, of
-// several: if one of these is nan, `most` is nan, and x is it if x is nan.
+// Returns the condition that x, of type t, equals `most`, the maximum or
+// minimum of several elements, or is NaN: `most` is NaN if one of them is.
 dv_term dv_on_is_most(dv_on *cx, dv_dtype t, dv_term x, dv_term most);
-// Shared by operators: a matrix product, minus zero points that may be NULL
-// (matmul.c); softmax and argmax (reduce.c).
+// Used by several operators: a matrix product (matmul.c), from whose factors
+// zero points are subtracted if not NULL; softmax and argmax (reduce.c).
 dv_status dv_on_product(dv_on *cx, dv_on_value *out, dv_on_value *a,
                         dv_on_value *b, dv_dtype t, dv_on_value *a_zero,
                         dv_on_value *b_zero);
-// Makes *x, of 8 bits, i8: if it is u8, 128 is subtracted from it and from its
-// zero point. That is *zero or, where *zero is NULL, the number *constant,
-// which a zero point that is known becomes.
+// Converts *x from u8 to i8, if it is u8, by subtracting 128 from it and from
+// its zero point. The zero point is *zero or, if that is NULL, the number
+// *constant. A zero point known at import becomes *constant.
 dv_status dv_on_make_signed(dv_on *cx, dv_on_value **x, dv_on_value **zero,
                             int *constant);
 int dv_on_is_byte(const dv_on_value *v);
@@ -295,6 +310,7 @@ dv_status dv_on_softmax_of(dv_on *cx, dv_on_value *out, dv_on_value *x,
 // (quant.c).
 dv_status dv_on_quantize_by_range(dv_on *cx, dv_on_value *x, dv_on_value *y,
                                   dv_on_value *scale, dv_on_value *zero);
-// Makes the axes of a loop from the dims of a value, 0 to n_dims - 1.
+// Adds an axis to the loop for each dim of a value, and prepares the value to
+// be read along them.
 dv_status dv_on_over(dv_on_loop *l, dv_on_value *v, int *axes);
 #endif

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// A file that is mapped into memory until the model is destroyed.
+// A file that stays mapped into memory until the model is destroyed.
 typedef struct dv_onnx_map {
     const char *name;
     const void *at; // NULL: the file is empty
@@ -55,8 +55,8 @@ static dv_status map_file(dv_onnx_map *out, const char *path,
     return dv_fail(diag, DV_E_SYSTEM, at, "%s cannot be mapped", path);
 }
 
-// Returns the path of external data; NULL unless it is inside the folder of the
-// model.
+// Returns the path of an external data file; NULL unless it is inside the
+// model's folder, so that a model cannot read arbitrary files.
 static const char *inside(dv_on *cx, const char *location)
 {
     char folder[PATH_MAX], real[PATH_MAX];
@@ -68,7 +68,8 @@ static const char *inside(dv_on *cx, const char *location)
     dv_text_free(&t);
     if (!path || !realpath(cx->folder, folder))
         return NULL;
-    // A file that does not exist is reported when it is opened.
+    // A file that does not exist has no real path; opening it later reports
+    // that.
     if (!realpath(path, real))
         return strstr(location, "..") ? NULL : path;
     size_t len = strlen(folder);
@@ -199,7 +200,7 @@ static dv_status add_input(dv_on *cx, const dv_onnx_info *info)
     DV_TRY(dv_on_make(cx, v, (dv_dtype)dtype, info->type == DV_ONNX_BOOL,
                       info->n_dims, dims, NULL));
     v->info = info;
-    // The contents of a tensor without elements are known.
+    // A tensor without elements counts as known: it has no contents to supply.
     if (dv_on_count(v) == 0)
         v->base->data = v->data = "";
     v->base->name = dv_on_name(cx, info->name);
@@ -220,8 +221,8 @@ static dv_status reserve_outputs(dv_on *cx)
 
 // -- Outputs -----------------------------------------------------------------
 
-// Makes an output of the program. A view is copied; a tensor that has the
-// output's name and shape is the output itself.
+// Makes a value an output of the program. A view is copied into a tensor; a
+// tensor that already has the output's name and shape is used directly.
 static dv_status add_output(dv_on *cx, int32_t i, dv_onnx_binding *out)
 {
     const char *name = cx->model->graph.outputs[i].name;
@@ -257,7 +258,7 @@ static dv_status add_output(dv_on *cx, int32_t i, dv_onnx_binding *out)
     return DV_OK;
 }
 
-// Lists the inputs and weights of the program.
+// Lists the inputs and weights of the program, with their names in the model.
 static dv_status list_bindings(dv_on *cx, dv_onnx *m)
 {
     m->weights = DV_NEW(cx->arena, dv_onnx_binding, cx->n_inputs + 1);
@@ -412,7 +413,7 @@ static dv_status load(dv_onnx **out, const char *path,
     dv_source src = {path, "", 0};
     dv_onnx_map map = {0};
     DV_TRY(map_file(&map, path, &src, diag));
-    // The elements of tensors in the file itself are copied: the map can go.
+    // The file can be unmapped: elements of tensors inside it have been copied.
     dv_status st = parse(out, map.at ? map.at : "", map.len, path, options,
                          to_files, diag);
     dv_file_unmap(map.at, map.len);
@@ -442,8 +443,8 @@ static dv_status write_weight(const dv_onnx *m, int i, const char *dir,
     return st;
 }
 
-// Writes a comment that names an input or output as the model does. Control
-// characters in the name could end the comment.
+// Writes a comment with the name that an input or output has in the model.
+// Control characters are replaced, because they could end the comment.
 static void put_origin(dv_text *out, const char *what, const dv_onnx_binding *b)
 {
     dv_put(out, "# %s %s: '", what, b->tensor);
@@ -531,7 +532,8 @@ int dv_onnx_output(const dv_onnx *m, int i, dv_onnx_binding *out)
 
 dv_status dv_onnx_bind(const dv_onnx *m, dv_exec *exec, dv_diag *diag)
 {
-    // Inputs that are not outputs are never written.
+    // The cast removes const: dv_exec_bind takes a mutable pointer, but inputs
+    // that are not outputs are never written.
     for (int i = 0; i < m->n_weights; i++)
         DV_TRY(dv_exec_bind(exec, m->weights[i].tensor,
                             (void *)(uintptr_t)m->weights[i].data,

@@ -77,8 +77,9 @@ dv_on_index dv_on_along(int axis)
     return (dv_on_index){.n = 1, .axis = {axis}, .factor = {1}};
 }
 
-// Splits an axis so that every atom of the dim is a group of its atoms. Returns
-// 0 if the two do not fit.
+// Splits an axis (a loop) so that every atom of dim d of v (the part that runs
+// along one dim of its tensor) is a group of atoms of the axis. Returns 0 if
+// the two cannot be matched.
 static int refine(dv_on_axis *axis, const dv_on_value *v, int d)
 {
     int64_t made[8], of_axis = 1, of_dim = 1;
@@ -126,7 +127,8 @@ dv_status dv_on_use(dv_on_loop *l, dv_on_value *v, const int *axes)
     return DV_OK;
 }
 
-// Returns the atom of a dim whose index can be any expression, or NULL.
+// Returns the atom of a dim (its part along one dim of the tensor) whose index
+// can be any expression, or NULL if there is none.
 static const dv_on_atom *free_atom(const dv_on_value *v, int d)
 {
     const dv_on_atom *found = NULL;
@@ -148,7 +150,8 @@ dv_status dv_on_use_at(dv_on_loop *l, dv_on_value *v, unsigned dims)
     return DV_OK;
 }
 
-// Gives every atom a variable: i, j, … z, a, … h, i2, ….
+// Names a loop variable for each atom (part) of an axis: i, j, … z, a, … h, i2,
+// ….
 static void name_axis(dv_on_loop *l, dv_on_axis *a)
 {
     for (int k = 0; k < a->n; k++) {
@@ -201,7 +204,7 @@ static void put(dv_on_loop *l, sum *s, dv_on_axis *axis, int atom,
     s->factor[s->n++] = factor;
 }
 
-// Adds factor * (the position along an axis).
+// Adds factor * (the position along an axis) to the index expression s.
 static void put_axis(dv_on_loop *l, sum *s, dv_on_axis *a, int64_t factor)
 {
     for (int k = a->n - 1; k >= 0; k--) {
@@ -210,7 +213,8 @@ static void put_axis(dv_on_loop *l, sum *s, dv_on_axis *a, int64_t factor)
     }
 }
 
-// Adds the indices of a dim whose atoms are groups of the atoms of an axis.
+// Adds the indices for dim d of v. Its atoms, each a part along one dim of the
+// tensor, are groups of consecutive atoms of the axis.
 static void put_groups(dv_on_loop *l, sum *sums, const dv_on_value *v, int d,
                        dv_on_axis *axis)
 {
@@ -257,7 +261,8 @@ static dv_term index_term(dv_on *cx, const sum *s)
     return t;
 }
 
-// Notes whether the range of a variable can be inferred from this index.
+// Notes whether the range of a loop variable follows from this index: it is the
+// variable alone, and covers the whole dim.
 static void note_range(const sum *s, int64_t extent)
 {
     if (s->n != 1 || s->factor[0] != 1 || s->add != 0 || s->via)
@@ -268,7 +273,8 @@ static void note_range(const sum *s, int64_t extent)
     a->odd[s->atom[0]] |= !whole;
 }
 
-// Returns a number in place of an element of a known tensor, or NULL.
+// Returns the number at a constant position of a tensor known at import, which
+// replaces the read; NULL if the position or the number is not constant.
 static dv_term literal(dv_on *cx, const dv_on_base *b, const sum *sums)
 {
     int64_t at = 0;
@@ -287,8 +293,8 @@ static dv_term literal(dv_on *cx, const dv_on_base *b, const sum *sums)
 
 static dv_status flush(dv_on *cx, dv_on_base *b);
 
-// Makes an access, which is a read if `is_read`, with the border `outside` if
-// that is not NULL.
+// Makes an access to a tensor: a read if `is_read`, else a write. If `outside`
+// is not NULL, it is the value of elements beyond the border.
 static dv_term access(dv_on_loop *l, dv_on_base *b, sum *sums, int is_read,
                       dv_term outside)
 {
@@ -387,8 +393,8 @@ dv_term dv_on_reduce(dv_on_loop *l, const char *reducer, dv_term body, int n,
 
 // -- Statements --------------------------------------------------------------
 
-// Returns whether the type of an expression may be an integer although it reads
-// floats: comparisons give 1 or 0.
+// Returns whether an expression contains a comparison, which gives 1 or 0, so
+// that its type may be an integer although it reads floats.
 static int compares(dv_term t)
 {
     if (!t || t->kind == DV_NODE_ACCESS)
@@ -417,7 +423,8 @@ static int has_reads(dv_term t)
     return 0;
 }
 
-// Adds the statement, with ranges for the variables that need them.
+// Adds the statement left = value, or an update, to the program. Variables
+// whose range does not follow from an index get it explicitly.
 static dv_status assign(dv_on_loop *l, dv_term left, dv_term value, int update,
                         int dtype)
 {
@@ -441,8 +448,8 @@ static dv_status assign(dv_on_loop *l, dv_term left, dv_term value, int update,
     return l->status;
 }
 
-// How the tensor of a result is laid out: one dim per atom without dims of size
-// 1; one per dim of the value; or one for all elements.
+// The dims of a result's tensor: one per loop variable, without dims of size 1
+// (NATIVE); one per dim of the value (EXACT); or one for all elements (LINE).
 enum layout { NATIVE, EXACT, LINE };
 
 static void own_dims(dv_on_loop *l, dv_on_value *v, int n, const int *axes)
@@ -463,7 +470,8 @@ static void own_dims(dv_on_loop *l, dv_on_value *v, int n, const int *axes)
     }
 }
 
-// Makes the dims of the result. Returns its layout.
+// Chooses the dims of the result's tensor. Returns which layout they have,
+// which is not NATIVE if that would be too many dims.
 static enum layout choose_dims(dv_on_loop *l, dv_on_value *v, int n,
                                const int *axes, enum layout layout)
 {
@@ -499,7 +507,8 @@ static dv_term exact_left(dv_on_loop *l, dv_on_value *v, int n, const int *axes,
         sum *s = &sums[layout == LINE ? 0 : d];
         dv_on_axis *a = axes[d] < 0 ? NULL : &l->axes[axes[d]];
         if ((!a || a->n == 0) && layout == EXACT) {
-            // A variable of one value, because a definition covers all dims.
+            // A dim of size 1 gets a variable with one value, because a
+            // definition must have a variable for every dim.
             a = &l->axes[dv_on_axis_add(l, 1)];
             a->n = 1;
             name_axis(l, a);
@@ -522,7 +531,8 @@ typedef struct dv_on_pending {
     const char *label;
 } dv_on_pending;
 
-// Returns whether a float result has one reader in the model.
+// Returns whether a definition may be delayed to be inlined: the result is
+// float and has exactly one reader in the model.
 static int may_wait(const dv_on_loop *l, const dv_on_value *v)
 {
     const dv_on *cx = l->cx;
@@ -543,7 +553,8 @@ static dv_status wait_for_reader(dv_on_loop *l, dv_on_value *v, dv_term left,
     return l->status;
 }
 
-// Adds the statement that defines a tensor, if it is still waiting.
+// Adds the statement that defines a tensor to the program, if it was delayed in
+// order to be inlined.
 static dv_status flush(dv_on *cx, dv_on_base *b)
 {
     dv_on_pending *p = b->pending;
@@ -556,7 +567,8 @@ static dv_status flush(dv_on *cx, dv_on_base *b)
     return st;
 }
 
-// Returns whether a dim can be read along an axis whose atoms have variables.
+// Returns whether dim d of v can be read along an axis whose loop variables are
+// fixed already, without splitting it further.
 static int fits(const dv_on_axis *axis, const dv_on_value *v, int d)
 {
     dv_on_axis copy = *axis;
@@ -623,7 +635,8 @@ static dv_status define_as(dv_on_loop *l, dv_on_value *v, dv_dtype dtype,
         dv_on_index index[DV_MAX_DIMS];
         for (int d = 0; d < n; d++)
             index[d] = dv_on_along(v->dims[d] == 1 ? -1 : axes[d]);
-        // The dims of a definition do not exist yet: they give no ranges.
+        // The written tensor does not exist yet, so that its dims give no
+        // ranges to variables: restore what was noted about ranges.
         dv_on_axis saved[DV_ON_AXES];
         memcpy(saved, l->axes, sizeof saved);
         left = access_at(l, v, index, 0, NULL);

@@ -4,15 +4,16 @@
 #include "onnx/import.h"
 #include <string.h>
 
-// Sets out to the axes of a target: those of x without the second.
+// Sets out to the axes of a target tensor: those of x without axis 1 (the
+// classes).
 static void target_axes(const int *axes, int n_dims, int *out)
 {
     for (int d = 0; d < n_dims - 1; d++)
         out[d] = axes[d ? d + 1 : 0];
 }
 
-// Makes -x[n, target, …] * weight[target] and the weight of every target, 0 for
-// ignored ones.
+// Defines the loss -x[n, target, …] * weight[target] of every target, and its
+// weight; both are 0 for ignored targets.
 static dv_status pick(dv_on *cx, const dv_onnx_node *n, dv_on_value *x,
                       dv_on_value *t, dv_on_value *w, dv_on_value *loss,
                       dv_on_value *weight)
@@ -61,7 +62,8 @@ static dv_status total(dv_on *cx, dv_on_value *out, dv_on_value *x)
         dv_on_reduce(&l, "sum", dv_on_read(&l, x, axes), x->n_dims, axes));
 }
 
-// Reduces the losses of all targets: none, a sum, or a mean by weight.
+// Reduces the losses of all targets as the attribute says: not at all, to the
+// sum, or to the mean by weight.
 static dv_status loss_of(dv_on *cx, const dv_onnx_node *n, dv_on_value *out,
                          dv_on_value *x)
 {

@@ -4,7 +4,8 @@
 #include "onnx/import.h"
 #include <string.h>
 
-// Adds a leading or a trailing dim of size 1 to a vector.
+// Makes a vector a matrix: as left factor it gets a leading dim of size 1, as
+// right factor a trailing one.
 static dv_status as_matrix(dv_on *cx, dv_on_value **v, int is_left)
 {
     if ((*v)->n_dims != 1)
@@ -18,9 +19,9 @@ static dv_status as_matrix(dv_on *cx, dv_on_value **v, int is_left)
     return DV_OK;
 }
 
-// A factor of a product of integers. Kernels multiply i8, so that 128 is
-// subtracted from a factor of u8 and from its zero point, and zero points are
-// applied to sums instead of to the elements:
+// A factor of a product of integers, with its zero point z or y. Kernels
+// multiply i8, so 128 is subtracted from a factor of u8 and from its zero
+// point. Zero points are applied to sums instead of to elements:
 //
 //   sum (a - z) (b - y)  =  sum a b - y (sum a - K z) - z sum b
 typedef struct factor {
@@ -36,7 +37,7 @@ static int has_zero(const factor *f)
     return f->zero || f->constant;
 }
 
-// Replaces *v by a new value of type `to`: its elements minus `by`.
+// Replaces *v by a new value of type `to`: the elements of *v minus `by`.
 static dv_status lower(dv_on *cx, dv_on_value **v, dv_dtype to, int by)
 {
     int axes[DV_MAX_DIMS];
@@ -54,8 +55,8 @@ static dv_status lower(dv_on *cx, dv_on_value **v, dv_dtype to, int by)
                         dv_on_2(cx, "-", t, dv_on_i(cx, by)));
 }
 
-// Makes a zero point that is known, and the same everywhere, a number: sums for
-// which it is 0 are not needed.
+// Replaces a zero point by a number if it is known and the same for all
+// elements: if that is 0, the sums that correct for it are not needed.
 static dv_status find_constant(dv_on *cx, dv_on_value **zero, int *constant)
 {
     const double *zeros;
@@ -85,7 +86,7 @@ dv_status dv_on_make_signed(dv_on *cx, dv_on_value **x, dv_on_value **zero,
     return lower(cx, x, DV_I8, 128);
 }
 
-// Sums f->x over dim k, which becomes 1.
+// Defines f->sums: the sums of f->x over dim k, which becomes a dim of size 1.
 static dv_status sum_over(dv_on *cx, factor *f, int k)
 {
     int axes[DV_MAX_DIMS], kept[DV_MAX_DIMS];
@@ -103,7 +104,8 @@ static dv_status sum_over(dv_on *cx, factor *f, int k)
     return dv_on_define(&l, f->sums, DV_I32, 0, f->x->n_dims, kept, t);
 }
 
-// Prepares the factors of integers: a of dims [.., m, k], b of [.., k, n].
+// Prepares the integer factors of a product, a of dims [.., m, k] and b of [..,
+// k, n].
 static dv_status prepare_integers(dv_on *cx, factor *a, factor *b)
 {
     DV_TRY(dv_on_make_signed(cx, &a->x, &a->zero, &a->constant));
@@ -130,7 +132,7 @@ static dv_term zero_of(dv_on_loop *l, factor *f)
                    : dv_on_i(l->cx, f->constant);
 }
 
-// Subtracts what the zero points of a and b add to a sum over n elements.
+// Corrects a sum of n products for the zero points of the factors a and b.
 static dv_term minus_zeros(dv_on_loop *l, dv_term sum, factor *a, factor *b,
                            int64_t n)
 {
@@ -277,8 +279,8 @@ dv_status dv_on_gemm(dv_on *cx, const dv_onnx_node *n)
 
 // -- Einsum ------------------------------------------------------------------
 
-// The letters of an equation. An ellipsis stands for the letters 1 to n, from
-// the right.
+// An einsum equation as letters per operand. The dims of an ellipsis get the
+// numbers 1 to n as letters, counted from the right.
 typedef struct equation {
     int n;
     char terms[8][DV_MAX_DIMS];
@@ -303,7 +305,8 @@ static int push_dots(char *to, int *n, int dims)
     return 1;
 }
 
-// Reads one term, up to a comma, an arrow or the end.
+// Reads one operand's indices in an einsum equation, up to a comma, an arrow or
+// the end.
 static const char *read_term(const char *s, char *to, int *n, int dots)
 {
     *n = 0;

@@ -163,7 +163,7 @@ dv_status dv_on_dropout(dv_on *cx, const dv_onnx_node *n)
     dv_on_same(out, x);
     if (!dv_on_has_out(n, 1))
         return DV_OK;
-    // The mask is all ones.
+    // Dropout without training: the mask is all ones.
     dv_on_value *mask = dv_on_out(cx, n, 1), *one;
     double all = 1;
     int is_bool = cx->opset >= 10;
@@ -207,7 +207,8 @@ dv_status dv_on_trilu(dv_on *cx, const dv_onnx_node *n)
     dv_on_loop_begin(&l, cx);
     DV_TRY(dv_on_over(&l, x, axes));
     dv_on_start(&l);
-    // The element is on or above the diagonal if column - row >= k.
+    // Triu keeps the elements on or above diagonal k (column - row >= k), Tril
+    // those on or below it.
     dv_term row = dv_on_position(&l, axes[x->n_dims - 2]);
     dv_term column = dv_on_position(&l, axes[x->n_dims - 1]);
     dv_term is = dv_on_2(cx, upper ? ">=" : "<=", column,
@@ -272,7 +273,8 @@ dv_status dv_on_cumsum(dv_on *cx, const dv_onnx_node *n)
                         dv_on_reduce(&l, "sum", t, 1, &k));
 }
 
-// Windows of signal processing: a + b cos(2 pi i / m) + c cos(4 pi i / m).
+// Imports window functions of signal processing (Hann, Hamming, Blackman): a +
+// b cos(2 pi i / m) + c cos(4 pi i / m).
 dv_status dv_on_signal_window(dv_on *cx, const dv_onnx_node *n)
 {
     const int64_t *size;

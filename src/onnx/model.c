@@ -55,7 +55,8 @@ static float float_of(uint64_t bits)
     return f;
 }
 
-// Appends the numbers of a field, which is one number or a packed list.
+// Appends the integers of a protobuf field, which is one number or a packed
+// list.
 static dv_status push_ints(const reader *r, const dv_wire_field *f,
                            int64_t **list, int32_t *n, int32_t *cap)
 {
@@ -95,7 +96,7 @@ static dv_status push_floats(const reader *r, const dv_wire_field *f,
 
 // -- Tensors -----------------------------------------------------------------
 
-// Reads one entry of external_data: location, offset or length.
+// Reads one entry of a tensor's external_data: location, offset or length.
 static dv_status external(const reader *r, const dv_wire_field *f,
                           dv_onnx_tensor *t)
 {
@@ -218,15 +219,16 @@ int dv_onnx_dtype(int32_t type)
     return dtype < 0 && type == DV_ONNX_BOOL ? DV_I8 : dtype;
 }
 
-// Stores one number of a list as an element of `size` bytes.
+// Stores one number of a list as a little-endian element of `size` bytes.
 static void put_number(uint8_t *to, uint64_t value, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         to[i] = (uint8_t)(value >> (8 * i));
 }
 
-// Reads the list of numbers in field `list`. Returns how many elements there
-// are, at most n + 1.
+// Reads the elements of a tensor from its protobuf field `list`. Returns how
+// many there are, n + 1 if there are more than n, or -1 if the field is
+// malformed.
 static int64_t read_list(const dv_onnx_tensor *t, uint32_t list, size_t size,
                          uint8_t *out, int64_t n)
 {
@@ -275,7 +277,8 @@ dv_status dv_onnx_elements(const void **out, const dv_onnx_tensor *t,
             return bad(&r, "the size of a tensor does not fit 64 bits");
     if (!dv_mul_i64(&bytes, n, size))
         return bad(&r, "the size of a tensor does not fit 64 bits");
-    // Every element takes at least one byte of the file.
+    // A corrupt shape must not make us allocate more than the file can contain:
+    // every element takes at least one byte of it.
     if (t->raw ? (uint64_t)bytes != t->raw_len : (uint64_t)n > t->message_len)
         return dv_fail(diag, DV_E_FORMAT, (dv_loc){src, DV_FILE},
                        "tensor '%s' has %" PRId64 " bytes by its shape and %zu "

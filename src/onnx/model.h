@@ -27,7 +27,8 @@ enum {
     DV_ONNX_BFLOAT16 = 16,
 };
 
-// A constant. Its elements are in raw, or in one of the lists, or in a file.
+// A constant tensor. Its elements are in `raw`, in one of the typed lists, or
+// in an external file.
 typedef struct dv_onnx_tensor {
     const char *name;
     int32_t type; // an ONNX type, as above
@@ -44,7 +45,7 @@ typedef struct dv_onnx_tensor {
 
 struct dv_onnx_graph;
 
-// An attribute. The lists are empty unless the file has them.
+// An attribute of a node. Lists that the file does not have are empty.
 typedef struct dv_onnx_attr {
     const char *name, *ref; // ref: attribute of the function around the node
     float f;
@@ -83,7 +84,7 @@ typedef struct dv_onnx_graph {
     int has_sparse; // 1 if it has sparse initializers, which are not read
 } dv_onnx_graph;
 
-// A function that a model defines: its nodes stand in place of a call.
+// A function that a model defines: its nodes replace each call of it.
 typedef struct dv_onnx_function {
     const char *name, *domain;
     const char **inputs, **outputs;
@@ -105,9 +106,9 @@ typedef struct dv_onnx_model {
     int32_t n_opsets, cap_opsets, n_functions, cap_functions;
 } dv_onnx_model;
 
-// Read a model and one tensor (a file of test data). The bytes must live as
-// long as the result; the arena owns everything else. Only the name of `src` is
-// used.
+// Read a model, and a single tensor (a file of test data). The bytes must live
+// as long as the result; the arena owns everything else. `src` only names the
+// file in messages.
 dv_status dv_onnx_read_model(dv_onnx_model *out, const void *bytes, size_t len,
                              const dv_source *src, dv_arena *arena,
                              dv_diag *diag);
@@ -115,7 +116,8 @@ dv_status dv_onnx_read_tensor(dv_onnx_tensor *out, const void *bytes,
                               size_t len, const dv_source *src, dv_arena *arena,
                               dv_diag *diag);
 const char *dv_onnx_type_name(int32_t type);
-// Returns the dv_dtype of an ONNX type, or -1. A bool is an i8 of 0 or 1.
+// Returns the dv_dtype for an element type of ONNX, or -1 if there is none. A
+// bool is stored as an i8 of 0 or 1.
 int dv_onnx_dtype(int32_t type);
 // Returns the elements of a tensor in the layout of its dtype, dense and
 // row-major. `external` are the bytes of its external data, or NULL.

@@ -36,8 +36,8 @@ struct dv_onnx {
     int n_weights, n_inputs, n_outputs;
 };
 
-// Imports a model and writes it into a folder as a program, program.dv, whose
-// constants are .npy files next to it.
+// Imports a model and writes it into the folder `dir`: the program as
+// program.dv, and its constants as .npy files next to it.
 dv_status dv_onnx_write(const char *path, const dv_onnx_options *options,
                         const char *dir, dv_diag *diag);
 #endif

@@ -10,7 +10,7 @@ static int is_unsigned(dv_dtype t)
     return dv_dtype_get(t)->name[0] == 'u';
 }
 
-// Returns round(x) + zero, limited to the range of an integer type.
+// Returns round(x) + zero, clamped to the range of the integer type t.
 static dv_term saturate(dv_on *cx, dv_term x, dv_term zero, dv_dtype t)
 {
     int bits = 8 * (int)dv_dtype_get(t)->size_bytes;
@@ -23,7 +23,8 @@ static dv_term saturate(dv_on *cx, dv_term x, dv_term zero, dv_dtype t)
                    dv_on_2(cx, "min", dv_on_num(cx, DV_F32, high), x));
 }
 
-// Sets out[0] to the axis of a scale or zero point, -1 if it is a scalar.
+// Sets out[0] to the axis along which a scale or zero point has elements; -1 if
+// it is a scalar.
 static dv_status scale_axes(dv_on *cx, const dv_on_value *v, int axis, int *out)
 {
     out[0] = v && dv_on_count(v) > 1 ? axis : -1;
@@ -95,7 +96,8 @@ dv_status dv_on_dequantize(dv_on *cx, const dv_onnx_node *n)
                         dv_on_2(cx, "*", y, t[1]));
 }
 
-// Defines the scalar *out: the minimum or maximum (`reducer`) of x and 0.
+// Defines the scalar *out: the minimum or maximum (`reducer`) of 0 and all
+// elements of x.
 static dv_status extreme(dv_on *cx, dv_on_value *x, const char *reducer,
                          dv_on_value **out)
 {
@@ -156,8 +158,8 @@ dv_status dv_on_quantize_by_range(dv_on *cx, dv_on_value *x, dv_on_value *y,
                         saturate(cx, q, z, (dv_dtype)u8));
 }
 
-// Defines *out as saturate(round(acc * a * b / s) + zero), where b may differ
-// along an axis.
+// Defines *out as acc, a sum of integer products, in another scale:
+// saturate(round(acc * a * b / s) + zero). b may differ along an axis.
 static dv_status requantize(dv_on *cx, dv_on_value *out, dv_on_value *acc,
                             dv_on_value *a, dv_on_value *b, dv_on_value *s,
                             dv_on_value *zero, int axis)

@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-// The dims of a value, divided into those that are kept and those that are
-// reduced.
+// A loop that reduces some dims of the value x.
 typedef struct reduction {
     dv_on_loop l;
     dv_on_value *x;
@@ -35,8 +34,8 @@ static dv_term over(reduction *r, const char *reducer, dv_term body)
     return dv_on_reduce(&r->l, reducer, body, r->n_reduced, r->reduced);
 }
 
-// Defines `to` over the dims that are kept; with `keep`, reduced dims become
-// dims of size 1.
+// Defines `to` over the dims that are not reduced; with `keep_dims`, the
+// reduced ones become dims of size 1.
 static dv_status keep(reduction *r, dv_on_value *to, dv_dtype t, int keep_dims,
                       dv_term value)
 {
@@ -49,7 +48,8 @@ static dv_status keep(reduction *r, dv_on_value *to, dv_dtype t, int keep_dims,
     return dv_on_define(&r->l, to, t, 0, n, axes, value);
 }
 
-// Makes a value of the reduced dims' result, with dims of size 1.
+// Makes *to the reduction of x over the dims of the mask, which become dims of
+// size 1.
 static dv_status reduce_to(dv_on *cx, dv_on_value **to, const char *hint,
                            dv_on_value *x, unsigned mask, const char *reducer)
 {
@@ -85,7 +85,8 @@ static dv_status reduced_dims(dv_on *cx, const dv_onnx_node *n,
     return DV_OK;
 }
 
-// Logarithm of a sum of exponentials, scaled so that it does not overflow.
+// Defines the logarithm of a sum of exponentials; the maximum is subtracted
+// from the exponents so that they do not overflow.
 static dv_status log_sum_exp(dv_on *cx, dv_on_value *out, dv_on_value *x,
                              unsigned mask, int keep_dims)
 {
@@ -96,7 +97,7 @@ static dv_status log_sum_exp(dv_on *cx, dv_on_value *out, dv_on_value *x,
     DV_TRY(dv_on_use(&r.l, m, r.axes));
     dv_on_start(&r.l);
     dv_term top = dv_on_read(&r.l, m, r.axes);
-    // A top that is infinite is taken for 0: inf - inf is no number.
+    // If the maximum is infinite, subtract 0 instead, because inf - inf is NaN.
     dv_term shift = dv_on_3(
         cx, "select",
         dv_on_2(cx, "<", dv_on_1(cx, "abs", top), dv_on_f(cx, INFINITY)), top,
@@ -142,8 +143,8 @@ dv_status dv_on_op_reduce(dv_on *cx, const dv_onnx_node *n)
 
 // -- Softmax -----------------------------------------------------------------
 
-// The dims that softmax normalises over: one since opset 13, before that all
-// from the axis on.
+// Sets the mask of dims over which softmax normalises: one dim since opset 13,
+// before that all from the axis on.
 static dv_status softmax_dims(dv_on *cx, const dv_onnx_node *n,
                               const dv_on_value *x, unsigned *mask)
 {
@@ -200,14 +201,16 @@ dv_status dv_on_softmax(dv_on *cx, const dv_onnx_node *n)
 
 // -- Normalisations ----------------------------------------------------------
 
-// A scale or shift and the axes of x that its dims run along.
+// A scale or shift, and for each of its dims the dim (axis) of x along which it
+// runs.
 typedef struct factor {
     dv_on_value *v;
     int axes[DV_MAX_DIMS];
 } factor;
 
-// Makes mean and 1 / sqrt(variance + epsilon) over some dims of x, with dims of
-// size 1 in their place. `rms`: the mean is taken for 0, and *mean is NULL.
+// Makes the mean and 1 / sqrt(variance + epsilon) of x over the dims of the
+// mask, which become dims of size 1. With `rms`, the mean counts as 0, and
+// *mean is NULL.
 static dv_status moments(dv_on *cx, dv_on_value *x, unsigned mask,
                          double epsilon, int rms, dv_on_value **mean,
                          dv_on_value **scale)
@@ -232,7 +235,7 @@ static dv_status moments(dv_on *cx, dv_on_value *x, unsigned mask,
         dv_on_1(cx, "rsqrt", dv_on_2(cx, "+", v, dv_on_f(cx, epsilon))));
 }
 
-// out = (x - mean) * scale * g + b, where mean, g and b may be missing.
+// Defines out = (x - mean) * scale * g + b, where mean, g and b may be missing.
 static dv_status scale_shift(dv_on *cx, dv_on_value *out, dv_on_value *x,
                              dv_on_value *mean, dv_on_value *scale, factor *g,
                              factor *b)
@@ -258,7 +261,7 @@ static dv_status scale_shift(dv_on *cx, dv_on_value *out, dv_on_value *x,
     return dv_on_define(&r.l, out, x->dtype, 0, x->n_dims, r.axes, y);
 }
 
-// Returns a factor whose dims are the last ones of x.
+// Returns a factor whose dims run along the last dims of x.
 static factor trailing(dv_on_value *v, const dv_on_value *x)
 {
     factor f = {v, {0}};
@@ -267,13 +270,14 @@ static factor trailing(dv_on_value *v, const dv_on_value *x)
     return f;
 }
 
-// Returns a factor with one dim, which is dim 1 of x.
+// Returns a factor with one dim, which runs along dim 1 of x (the channels).
 static factor of_channel(dv_on_value *v)
 {
     return (factor){v, {1}};
 }
 
-// Gives the value of another as an output, if the node has this one.
+// Makes v the node's output number i, if the node has that output; fails if v
+// is NULL, which means that the output is not supported.
 static dv_status extra(dv_on *cx, const dv_onnx_node *n, int i,
                        const dv_on_value *v)
 {
@@ -401,14 +405,15 @@ dv_status dv_on_mvn(dv_on *cx, const dv_onnx_node *n)
             dv_on_norm_axis(cx, list ? list[i] : usual[i], x->n_dims, &axis));
         mask |= 1u << axis;
     }
-    // The operator divides by the deviation plus 1e-9.
+    // The operator divides by (deviation + 1e-9), which is close to
+    // sqrt(variance + 1e-18).
     DV_TRY(moments(cx, x, mask, 1e-18, 0, &mean, &scale));
     factor none = {0};
     return out ? scale_shift(cx, out, x, mean, scale, &none, &none)
                : DV_E_NOMEM;
 }
 
-// y = (x - mean) * rsqrt(variance + epsilon) * scale + shift
+// Defines y = (x - mean) * rsqrt(variance + epsilon) * scale + shift.
 static dv_status batch_norm_with(dv_on *cx, dv_on_value *out, dv_on_value *x,
                                  dv_on_value *const *v, double epsilon)
 {
@@ -430,7 +435,8 @@ static dv_status batch_norm_with(dv_on *cx, dv_on_value *out, dv_on_value *x,
                         dv_on_2(cx, "+", dv_on_2(cx, "*", d, s), t[1]));
 }
 
-// Folds known scale, shift, mean and variance into one factor and one addend.
+// Defines a batch normalisation whose scale, shift, mean and variance are known
+// at import: folds them into one factor and one addend.
 static dv_status batch_norm_known(dv_on *cx, dv_on_value *out, dv_on_value *x,
                                   dv_on_value *const *v, double epsilon)
 {
@@ -462,7 +468,7 @@ static dv_status batch_norm_known(dv_on *cx, dv_on_value *out, dv_on_value *x,
                         dv_on_2(cx, "+", y, dv_on_read(&r.l, h, channel)));
 }
 
-// Running mean or variance: old * momentum + new * (1 - momentum).
+// Defines a running mean or variance: old * momentum + now * (1 - momentum).
 static dv_status running(dv_on *cx, const dv_onnx_node *n, int output,
                          dv_on_value *old, dv_on_value *now, double momentum)
 {
@@ -484,7 +490,8 @@ static dv_status running(dv_on *cx, const dv_onnx_node *n, int output,
     return dv_on_define(&l, out, old->dtype, 0, 1, axes, y);
 }
 
-// In training mode, mean and variance are those of the batch.
+// Defines batch normalisation in training mode, where mean and variance are
+// those of the batch.
 static dv_status batch_norm_training(dv_on *cx, const dv_onnx_node *n,
                                      dv_on_value *out, dv_on_value **v,
                                      double epsilon)
@@ -571,7 +578,7 @@ dv_status dv_on_lrn(dv_on *cx, const dv_onnx_node *n)
     dv_term t = dv_on_read_at(&l, p, index);
     t = dv_on_reduce(&l, "sum", dv_on_2(cx, "*", t, t), 1, &window);
     DV_TRY(dv_on_define(&l, s, x->dtype, 0, x->n_dims, axes, t));
-    // x / (bias + alpha / size * s) ^ beta
+    // Local response normalisation: x / (bias + alpha / size * s) ^ beta
     reduction r;
     DV_TRY(begin(&r, cx, x, 0));
     DV_TRY(dv_on_use(&r.l, s, r.axes));

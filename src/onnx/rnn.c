@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-// One direction of a recurrent layer.
+// One direction of a recurrent layer (LSTM, GRU or RNN).
 typedef struct layer {
     dv_on *cx;
     const dv_onnx_node *n;
@@ -21,7 +21,7 @@ typedef struct layer {
     double clip;            // 0: none
 } layer;
 
-// Views part `at` of dim 0, without that dim.
+// Makes *out a view of v at index `at` of dim 0, without that dim.
 static dv_status part(dv_on *cx, dv_on_value **out, dv_on_value *v, int64_t at)
 {
     int64_t begin[DV_MAX_DIMS] = {0}, step[DV_MAX_DIMS], dims[DV_MAX_DIMS];
@@ -55,7 +55,8 @@ static double parameter(const layer *l, const char *name, int i, double other)
     return a && i < a->n_floats ? (double)a->floats[i] : other;
 }
 
-// Returns activation number i of this direction, applied to x.
+// Applies activation function number i of this direction to x; `usual` is its
+// default.
 static dv_term activate(layer *l, int i, const char *usual, dv_term x)
 {
     dv_on *cx = l->cx;
@@ -89,8 +90,8 @@ static dv_term activate(layer *l, int i, const char *usual, dv_term x)
 
 // -- One step ----------------------------------------------------------------
 
-// A loop over batch and hidden units, with the products of the state and one or
-// all recurrent weights.
+// A loop over batch and hidden units in one time step, with a product of the
+// hidden state and recurrent weights, of one gate or of all.
 typedef struct step {
     dv_on_loop l;
     int axes[2];  // batch, hidden
@@ -126,13 +127,14 @@ static dv_on_index fixed(int64_t at)
     return (dv_on_index){.add = at};
 }
 
-// Returns the index of the current step.
+// Returns the index that selects the current time step.
 static dv_on_index at_step(const layer *l)
 {
     return l->steps == 1 ? fixed(0) : (dv_on_index){.via = l->step};
 }
 
-// sum[k] h[b,k] * r[gate,j,k]
+// Returns the product of hidden state and recurrent weights of a gate: sum[k]
+// h[b,k] * r[gate,j,k].
 static dv_term recur(step *s, dv_on_value *h, int gate)
 {
     dv_on *cx = s->of->cx;
@@ -143,8 +145,8 @@ static dv_term recur(step *s, dv_on_value *h, int gate)
     return dv_on_reduce(&s->l, "sum", p, 1, &s->state[1]);
 }
 
-// The bias of a gate: `which` is 0 for that of the input, 1 for that of the
-// state.
+// Returns a bias of a gate: `which` is 0 for the bias of the input, 1 for that
+// of the hidden state.
 static dv_term bias(step *s, int gate, int which)
 {
     dv_on_index index[] = {fixed(which * s->of->gates + gate),
@@ -164,8 +166,8 @@ static dv_term plus(layer *l, dv_term a, dv_term b)
     return dv_on_2(l->cx, "+", a, b);
 }
 
-// Returns what a gate's function is applied to: the sum of the products of the
-// input and of the hidden state with their weights, and of two biases.
+// Returns the argument of a gate's activation: the products of the input and of
+// the hidden state with their weights, plus two biases.
 static dv_term gate_sum(step *s, dv_on_value *h, int gate)
 {
     layer *l = s->of;
@@ -175,7 +177,7 @@ static dv_term gate_sum(step *s, dv_on_value *h, int gate)
     return t;
 }
 
-// Defines a [batch, hidden] value.
+// Defines a new value *out of dims [batch, hidden] as the term t.
 static dv_status set(step *s, dv_on_value **out, const char *hint, dv_term t)
 {
     *out = dv_on_temp(s->of->cx, hint);
@@ -220,7 +222,8 @@ static dv_status pointwise(step *s, layer *l, dv_on_value **v, int n)
     return DV_OK;
 }
 
-// Gates of an LSTM are in the order i, o, f, c; peepholes in the order i, o, f.
+// One time step of an LSTM. Its gates are in the order i, o, f, c; its
+// peepholes in the order i, o, f.
 static dv_status lstm_step(layer *l, dv_on_value **h, dv_on_value **c)
 {
     dv_on_value *i, *o, *f, *g;
@@ -248,7 +251,7 @@ static dv_status lstm_step(layer *l, dv_on_value **h, dv_on_value **c)
                dv_on_2(cx, "*", dv_on_read(&s.l, o, s.axes), t));
 }
 
-// Gates of a GRU are in the order z, r, h.
+// One time step of a GRU. Its gates are in the order z, r, h.
 static dv_status gru_step(layer *l, dv_on_value **h)
 {
     dv_on_value *z, *r, *g, *rh;
@@ -290,8 +293,8 @@ static dv_status gru_step(layer *l, dv_on_value **h)
     return set(&s, h, "state", t);
 }
 
-// Updates a state, or the current step of y, with the new value v. After the
-// end of a sequence a state stays as it is, and y is 0.
+// Updates a state, or the current time step of y, with the new value v. After
+// the end of a sequence a state keeps its value, and y is 0.
 static dv_status keep(layer *l, dv_on_value *to, dv_on_value *v)
 {
     step s;
@@ -318,7 +321,8 @@ static dv_status keep(layer *l, dv_on_value *to, dv_on_value *v)
 
 // -- A layer -----------------------------------------------------------------
 
-// xw[t, b, gate, j] = sum[k] x[t, b, k] * w[gate, j, k]
+// Defines the products of the inputs of all time steps with the weights: xw[t,
+// b, gate, j] = sum[k] x[t, b, k] * w[gate, j, k].
 static dv_status input_product(layer *l)
 {
     dv_on_loop p;
@@ -340,8 +344,8 @@ static dv_status input_product(layer *l)
                         dv_on_reduce(&p, "sum", t, 1, &k));
 }
 
-// Makes a value that the repeat updates: a copy of a state, or zeros for each
-// of n steps.
+// Makes a tensor that the loop over time steps updates: a copy of a state, or
+// zeros for each of n steps.
 static dv_status begin_value(layer *l, dv_on_value **v, dv_on_value *from,
                              int64_t n)
 {
@@ -361,7 +365,8 @@ static dv_status begin_value(layer *l, dv_on_value **v, dv_on_value *from,
     return dv_on_define(&p, *v, l->x->dtype, 0, 3 - state, axes + state, t);
 }
 
-// Declares what the repeat reads: a repeat has no declarations.
+// Declares the tensors that the loop over time steps reads, because there can
+// be no declarations inside of a loop.
 static dv_status declare(layer *l)
 {
     dv_on_value *const read[] = {l->r, l->b, l->p, l->len};
@@ -371,7 +376,7 @@ static dv_status declare(layer *l)
     return DV_OK;
 }
 
-// Runs all steps.
+// Imports one direction of the layer, as a loop over all time steps.
 static dv_status run_layer(layer *l)
 {
     dv_on *cx = l->cx;
@@ -381,7 +386,8 @@ static dv_status run_layer(layer *l)
         DV_TRY(begin_value(l, &l->c, l->c0, 1));
     DV_TRY(begin_value(l, &l->y, NULL, l->steps));
     DV_TRY(declare(l));
-    // Variables have names of one letter.
+    // The counter's name has several letters, so that it cannot be the name of
+    // a loop variable (i, j, …).
     const char *counter = dv_on_name(cx, "step");
     if (!counter)
         return DV_E_NOMEM;
@@ -404,7 +410,7 @@ static dv_status run_layer(layer *l)
     return DV_OK;
 }
 
-// Views the operands of one direction.
+// Sets the operands of direction d: views of the layer's operands.
 static dv_status of_direction(layer *l, int d)
 {
     dv_on *cx = l->cx;
@@ -434,7 +440,8 @@ static dv_status of_direction(layer *l, int d)
     return DV_OK;
 }
 
-// Exchanges the first dims where the layout is [batch, time, …].
+// Replaces *v by a view with dims a and b exchanged, because the layout may be
+// [batch, time, …] instead of [time, batch, …].
 static dv_status swap(dv_on *cx, dv_on_value **v, int a, int b)
 {
     int perm[DV_MAX_DIMS];
@@ -448,7 +455,7 @@ static dv_status swap(dv_on *cx, dv_on_value **v, int a, int b)
     return DV_OK;
 }
 
-// Joins the values [steps, batch, hidden] of all directions.
+// Concatenates the results [steps, batch, hidden] of all directions.
 static dv_status join_directions(dv_on *cx, dv_on_value *out, dv_on_value **all,
                                  int directions, int batch_first)
 {
@@ -462,7 +469,8 @@ static dv_status join_directions(dv_on *cx, dv_on_value *out, dv_on_value **all,
         dv_on_same(y, all[0]);
     else
         DV_TRY(dv_on_join(cx, y, all, directions, 1));
-    // [time, direction, batch, hidden] to [batch, time, direction, hidden]
+    // Transpose [time, direction, batch, hidden] to [batch, time, direction,
+    // hidden].
     if (batch_first)
         return dv_on_transpose(cx, out, y, (int[]){2, 0, 1, 3});
     dv_on_same(out, y);
@@ -512,7 +520,8 @@ static dv_status check_shapes(dv_on *cx, const layer *l, int directions)
     return DV_OK;
 }
 
-// Lengths of sequences that are all equal to the number of steps are ignored.
+// Reads the lengths of the sequences. They are ignored if all are equal to the
+// number of time steps.
 static dv_status read_lengths(dv_on *cx, layer *l)
 {
     const int64_t *list;

@@ -6,8 +6,8 @@
 #include "onnx/import.h"
 #include <string.h>
 
-// Axes from an attribute or, since opset 13, from input `input`. *n is -1 if
-// there are none.
+// Gets axes from the attribute or, since opset 13, from input number `input`.
+// *count is -1 if there are none.
 static dv_status get_axes(dv_on *cx, const dv_onnx_node *n, int input,
                           const int64_t **out, int *count)
 {
@@ -37,7 +37,8 @@ dv_status dv_on_identity(dv_on *cx, const dv_onnx_node *n)
     return DV_OK;
 }
 
-// Resolves 0 (the dim of the input) and -1 (what is left) in a shape.
+// Resolves the special sizes of Reshape: 0 (as in the input) and -1 (so that
+// the element count fits).
 static dv_status resolve(dv_on *cx, const dv_on_value *x, int64_t *dims, int n,
                          int allow_zero)
 {
@@ -295,7 +296,8 @@ dv_status dv_on_op_expand(dv_on *cx, const dv_onnx_node *n)
     return dv_on_expand(cx, out, x, n_dims, dims);
 }
 
-// Reshape and transpose in one: to dims, by perm, to the final dims.
+// Defines out as x reshaped to dims, transposed by perm, and reshaped to the
+// dims `final`.
 static dv_status rearrange(dv_on *cx, dv_on_value *out, dv_on_value *x,
                            int n_dims, const int64_t *dims, const int *perm,
                            int n_final, const int64_t *final)
@@ -356,7 +358,8 @@ dv_status dv_on_tile(dv_on *cx, const dv_onnx_node *n)
         return dv_on_refuse(cx, "it has %d repeat%s for %d dim%s", count,
                             DV_PLURAL(count, "", "s"), x->n_dims,
                             DV_PLURAL(x->n_dims, "", "s"));
-    // [a, b] -> [1, a, 1, b] -> [r, a, s, b] -> [r*a, s*b]
+    // Tile as views of a broadcast: [a, b] -> [1, a, 1, b] -> [r, a, s, b] ->
+    // [r*a, s*b]
     for (int d = 0; d < count; d++) {
         if (times[d] < 0)
             return dv_on_refuse(cx, "a repeat is negative");
@@ -376,7 +379,7 @@ dv_status dv_on_tile(dv_on *cx, const dv_onnx_node *n)
 
 // -- Concatenation and padding -----------------------------------------------
 
-// Defines v with these dims, all elements equal to a number.
+// Defines v as a tensor with these dims, all of whose elements are `number`.
 static dv_status fill(dv_on *cx, dv_on_value *v, dv_dtype t, int is_bool,
                       int n_dims, const int64_t *dims, double number)
 {
@@ -390,7 +393,7 @@ static dv_status fill(dv_on *cx, dv_on_value *v, dv_dtype t, int is_bool,
                         dv_on_num(cx, t, number));
 }
 
-// v[… at[d] + i …] <- x[i …]
+// Copies x into v at an offset: v[… at[d] + i …] <- x[i …]
 static dv_status place(dv_on *cx, dv_on_value *v, dv_on_value *x,
                        const int64_t *at)
 {
@@ -408,7 +411,7 @@ static dv_status place(dv_on *cx, dv_on_value *v, dv_on_value *x,
     return dv_on_update(&l, v, index, t);
 }
 
-// Joins known values by copying their elements.
+// Concatenates values that are known at import by copying their elements.
 static dv_status join_known(dv_on *cx, dv_on_value *out,
                             dv_on_value *const *parts, int n, int axis,
                             const int64_t *dims)
@@ -499,7 +502,8 @@ dv_status dv_on_concat(dv_on *cx, const dv_onnx_node *n)
     return dv_on_join(cx, out, parts, count, axis);
 }
 
-// made[i …] = x[i - at …] else number, with these dims.
+// Defines made[i …] with these dims as x[i - at …] where that exists, else as
+// `number`.
 static dv_status bordered(dv_on *cx, dv_on_value *made, dv_on_value *x,
                           const int64_t *dims, const int64_t *at, double number)
 {
@@ -528,7 +532,7 @@ dv_status dv_on_pad_with(dv_on *cx, dv_on_value *out, dv_on_value *x,
     int64_t dims[DV_MAX_DIMS], begin[DV_MAX_DIMS], step[DV_MAX_DIMS],
         keep[DV_MAX_DIMS], at[DV_MAX_DIMS];
     int pads = 0;
-    // Negative pads crop.
+    // Negative pads crop, which is a slice before the padding.
     for (int d = 0; d < x->n_dims; d++) {
         begin[d] = before[d] < 0 ? -before[d] : 0;
         at[d] = before[d] > 0 ? before[d] : 0;
@@ -556,7 +560,8 @@ dv_status dv_on_pad_with(dv_on *cx, dv_on_value *out, dv_on_value *x,
     return DV_OK;
 }
 
-// Returns the position that element i of a padded dim has in the input.
+// Returns the position in the input, of this size, of element i of a padded
+// dim; i is negative in the pad before it.
 static int64_t source_of(const char *mode, int64_t i, int64_t size)
 {
     if (!strcmp(mode, "edge"))
@@ -569,7 +574,8 @@ static int64_t source_of(const char *mode, int64_t i, int64_t size)
     return r < size ? r : period - r;
 }
 
-// Pads one dim by slices: runs of positions that advance by 1, -1 or 0.
+// Pads one dim by concatenating slices of x: runs of positions that advance by
+// 1 or -1, or a single position.
 static dv_status pad_dim(dv_on *cx, dv_on_value *out, dv_on_value *x, int d,
                          int64_t before, int64_t after, const char *mode)
 {

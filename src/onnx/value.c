@@ -46,8 +46,8 @@ int64_t dv_on_count(const dv_on_value *v)
     return n;
 }
 
-// Fails unless the bytes of a tensor with any selection of these dims fit 64
-// bits, even if a dim that is left out is 0.
+// Fails unless the tensor's size in bytes fits 64 bits. Dims of size 0 count as
+// 1, so that a product of some of the dims cannot overflow, either.
 static dv_status check_dims(dv_on *cx, int n_dims, const int64_t *dims)
 {
     int64_t bytes = 8;
@@ -104,8 +104,8 @@ int dv_on_known(const dv_on_value *v)
     return dv_on_count(v) <= (n > DV_ON_MAX_FOLD ? n : DV_ON_MAX_FOLD);
 }
 
-// Copies the elements of a known view, atom by atom from the outermost, into a
-// dense array.
+// Copies the elements of a known view into a dense array, by recursion over its
+// atoms (parts of dims, each with a stride) from the outermost.
 static void gather(const dv_on_value *v, const int64_t *strides, int atom,
                    int64_t at, size_t size, char **to)
 {
@@ -139,7 +139,7 @@ const void *dv_on_data(dv_on *cx, dv_on_value *v)
     return v->data = data;
 }
 
-// Parses numbers that commas separate into the elements of an input.
+// Parses a comma-separated list of numbers as the n elements of an input.
 static int parse_list(const char *text, dv_dtype t, int64_t n, void *out)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -160,8 +160,8 @@ static int parse_list(const char *text, dv_dtype t, int64_t n, void *out)
     return !*text;
 }
 
-// Asks the caller for the contents of an input of the graph. Returns 1 if it
-// has supplied them.
+// Gets the contents of an input of the graph from the caller: from a param or
+// the callback `contents`. Returns 1 if they were supplied.
 static int ask(dv_on *cx, dv_on_value *v)
 {
     int64_t n = dv_on_count(v);
@@ -186,7 +186,7 @@ static int ask(dv_on *cx, dv_on_value *v)
     return 1;
 }
 
-// Fails unless the elements of an input are known at import.
+// Fails unless the elements of an input are known at import and not too many.
 static dv_status must_know(dv_on *cx, dv_on_value *v, const char *what)
 {
     if (dv_on_known(v) && dv_on_count(v) <= DV_ON_MAX_FOLD)
@@ -277,8 +277,9 @@ dv_on_value *dv_on_const_ints(dv_on *cx, const char *hint, dv_dtype dtype,
 
 // -- Views -------------------------------------------------------------------
 
-// Appends an atom to the dim that is being made. Adjacent atoms that run
-// through one dim of the base without a gap become one.
+// Appends an atom (a part of a dim, with extent and stride along one dim of the
+// base tensor) to dim d. If it continues the last atom without a gap, the two
+// become one.
 static int put_atom(dv_on_value *v, int d, dv_on_atom a)
 {
     int *end = &v->first[d + 1];
@@ -299,7 +300,8 @@ static int put_atom(dv_on_value *v, int d, dv_on_atom a)
     return 1;
 }
 
-// Appends an atom to the only dim of a view, and keeps atoms of size 1.
+// Appends an atom (a part with extent and stride) to the only dim of a flat
+// view; atoms of size 1 are kept.
 static void join_atom(dv_on_value *v, dv_on_atom a)
 {
     dv_on_atom *last = v->first[1] ? &v->atoms[v->first[1] - 1] : NULL;
@@ -312,8 +314,9 @@ static void join_atom(dv_on_value *v, dv_on_atom a)
     }
 }
 
-// Distributes the atoms of a view over other dims. Returns 0 if an atom would
-// have to be cut at no multiple of its inner part.
+// Reshapes a view: distributes its atoms (parts of dims, each with a stride)
+// over new dims. Returns 0 if the sizes of atoms and dims do not divide each
+// other.
 static int regroup(dv_on_value *to, const dv_on_value *from, int n_dims,
                    const int64_t *dims)
 {
@@ -328,7 +331,7 @@ static int regroup(dv_on_value *to, const dv_on_value *from, int n_dims,
     for (int d = 0; d < n_dims; d++) {
         int64_t need = to->dims[d] = dims[d];
         to->first[d + 1] = to->first[d];
-        // A dim of size 1 of the base stays with a dim of size 1.
+        // An atom of size 1 goes to a new dim of size 1.
         if (need == 1 && left.extent == 1 && at < end &&
             from->atoms[at].extent == 1 && !put_atom(to, d, from->atoms[at++]))
             return 0;
@@ -403,7 +406,8 @@ dv_status dv_on_transpose(dv_on *cx, dv_on_value *to, const dv_on_value *from,
     return DV_OK;
 }
 
-// Returns the only atom of a dim; NULL if there are several.
+// Returns the only atom (part with one stride) of a dim; NULL if it has
+// several.
 static dv_on_atom *only_atom(dv_on_value *v, int d)
 {
     int n = 0;
@@ -416,7 +420,7 @@ static dv_on_atom *only_atom(dv_on_value *v, int d)
     return n == 1 ? found : NULL;
 }
 
-// Fixes all atoms of a dim at one position.
+// Fixes dim d of a view at one position.
 static void fix(dv_on_value *v, int d, int64_t position)
 {
     for (int a = v->first[d + 1] - 1; a >= v->first[d]; a--) {
@@ -497,8 +501,8 @@ int dv_on_is_plain(const dv_on_value *v, int d)
 
 // -- Tensors of the program --------------------------------------------------
 
-// Words that begin statements or stand in them; tensors with such names are
-// accepted by the builder, but the printed program would not parse.
+// Returns whether a name is a reserved word of the language: the builder would
+// accept a tensor of that name, but the printed program would not parse.
 static int is_taken_word(const char *name)
 {
     static const char *const words[] = {

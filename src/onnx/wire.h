@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The kinds of fields. Groups, which old files may have, are not read.
+// The wire types of protobuf fields. The deprecated groups are not supported.
 enum {
     DV_WIRE_VARINT = 0,
     DV_WIRE_FIXED64 = 1,
@@ -27,11 +27,12 @@ typedef struct dv_wire_field {
     size_t len;
 } dv_wire_field;
 
-// Reads the next field. Returns 0 at the end and after a failure.
+// Reads the next protobuf field. Returns 0 at the end and after a failure.
 int dv_wire_next(dv_wire *w, dv_wire_field *f);
-// Reads a number of a packed list of varints. Returns 0 at the end and after a
-// failure.
+// Reads the next number of a packed list of varints. Returns 0 at the end and
+// after a failure.
 int dv_wire_varint(dv_wire *w, uint64_t *out);
-// Returns a reader of the contents of a field; an empty one for a number.
+// Returns a reader of the contents of a field (a nested message); if the field
+// is a number, the reader is empty.
 dv_wire dv_wire_open(const dv_wire_field *f);
 #endif

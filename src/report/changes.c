@@ -11,9 +11,9 @@
 
 enum {
     MOST_OPS = 2000, // larger programs are not planned again
-    // Divisions are changed in the longest groups, one plan per group: in as
-    // many groups as keep the ops of all these plans to MOST_OPS_OF_GROUPS, but
-    // in no fewer and no more than these.
+    // Other divisions are tried for ops of the longest groups, one plan per
+    // group: for as many groups as keep the ops in all these plans within
+    // MOST_OPS_OF_GROUPS, but at least LEAST_GROUPS and at most MOST_GROUPS.
     LEAST_GROUPS = 8,
     MOST_GROUPS = 64,
     MOST_OPS_OF_GROUPS = 4000,
@@ -37,8 +37,8 @@ typedef struct changer {
     int n;
 } changer;
 
-// Plans the program again and records the result. A plan that cannot be made,
-// or is as slow, is not recorded.
+// Plans the program again with one change and records the predicted time. Plans
+// that cannot be made or fail the check are not recorded.
 static dv_status try_plan(changer *c, const dv_target *target, change made,
                           dv_diag *diag)
 {
@@ -86,7 +86,7 @@ static dv_status try_machines(changer *c, dv_diag *diag)
     return DV_OK;
 }
 
-// Makes the plan again with the second best division of an op.
+// Makes the plan again with op i divided in the second best way.
 static dv_status try_division(changer *c, int32_t i, dv_diag *diag)
 {
     const dv_op *op = &c->plan->ops->ops[i];
@@ -118,8 +118,8 @@ static dv_status try_division(changer *c, int32_t i, dv_diag *diag)
     return st;
 }
 
-// Returns the op of a group that takes longest and has a second best division,
-// or -1.
+// Returns the op of group g that takes longest among those that have a second
+// best division, or -1.
 static int32_t longest_op(const dv_plan *plan, const dv_timeline *t, int32_t g)
 {
     int32_t first = plan->groups[g].first_op, best = -1;
@@ -180,7 +180,8 @@ dv_status dv_report_changes(dv_json *j, const char *key, const dv_plan *plan,
     c.options.stop_after = NULL;
     DV_TRY(dv_plan_source(plan, &c.program, diag));
     dv_status st = DV_OK;
-    // A plan that was read may differ from the one that these options give.
+    // A plan that was read from a file may differ from the plan that these
+    // options give, so compare with the latter, too.
     if (plan->src.len)
         st = try_plan(&c, &plan->target,
                       (change){.kind = "again",

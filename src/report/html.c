@@ -9,8 +9,8 @@
 
 enum { MOST_BYTES = 20000000 };
 
-// The details of plans that are left out of large pages, the least important
-// first.
+// The details of plans that are omitted if the page would be too large, the
+// least important first.
 static const struct {
     int part;
     const char *what;
@@ -62,8 +62,8 @@ static uint64_t hash_rects(uint64_t hash, const dv_core_rect *rects, size_t n)
     return n ? dv_hash(hash, rects, n * sizeof *rects) : hash;
 }
 
-// Prints a hash of the options that a plan was made with, or null if they are
-// not known, as those of a plan that was read.
+// Prints a hash of the options with which a plan was made, or null if these are
+// not known because the plan was read from a file.
 static void options_json(dv_json *j, const dv_plan *plan,
                          const dv_plan_options *o)
 {
@@ -109,7 +109,8 @@ static void options_json(dv_json *j, const dv_plan *plan,
     dv_json_string(j, "options_digest", digits);
 }
 
-// Prints all data of a page with the first n_left_out details left out.
+// Prints all data of a page, without the first n_left_out of the optional
+// details.
 static void data_json(dv_text *out, const dv_plan *plan,
                       const dv_report_options *o, const char *changes,
                       int n_left_out)
@@ -134,8 +135,8 @@ static void data_json(dv_text *out, const dv_plan *plan,
     dv_json_close(&j);
 }
 
-// Writes data so that nothing in it can end the script element around it: <
-// occurs only in strings, where an escape stands for the same character.
+// Writes JSON data so that nothing in it can end the surrounding script
+// element: < occurs only in strings and is replaced by an escape there.
 static void put_escaped(dv_text *page, const dv_text *data)
 {
     for (size_t at = 0; at < data->len;) {

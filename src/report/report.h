@@ -15,14 +15,14 @@
 #include "divvy/report.h"
 #include "plan/plan.h"
 
-// The lines of the page, with DV_PAGE_DATA in place of the data. The last item
-// is NULL.
+// The lines of the HTML page, with DV_PAGE_DATA as a placeholder for the data.
+// The last item is NULL.
 extern const char *const dv_page_lines[];
 #define DV_PAGE_DATA "@DATA@\n"
 
-// Prints the plans that would be made for other machines and with other
-// divisions, the fastest first; null if the plan has no predicted time or is
-// too large for planning it again.
+// Prints which plans would be made for other machines and with other divisions,
+// the fastest first; null if the plan has no predicted time or is too large to
+// be made again.
 dv_status dv_report_changes(dv_json *j, const char *key, const dv_plan *plan,
                             const dv_plan_options *made_with, dv_diag *diag);
 #endif

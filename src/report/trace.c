@@ -38,7 +38,7 @@ static void event_json(dv_json *j, const char *name, const char *category,
 }
 
 // Returns how many rounds of a group's ops the trace shows for a core: one for
-// each of its tiles, or a single one for all if that would be too many events.
+// each of its tiles, or one for all tiles if that would be too many events.
 static int64_t rounds_of(const dv_group_span *s, const dv_lane *lane)
 {
     return lane->tiles * s->n_ops <= MOST_PIECES ? lane->tiles : 1;
@@ -70,8 +70,8 @@ typedef struct trace_point {
     double us;
 } trace_point;
 
-// Finds the middle of the event of an op on the first core that computes it, in
-// its first tile or its last one.
+// Finds the middle of an op's event on the first core that computes the op: the
+// event of its first tile, or of its last one if `last`.
 static trace_point point_of(const dv_plan *plan, const dv_timeline *t,
                             int64_t rank, int32_t op, int last)
 {
@@ -106,7 +106,7 @@ static void arrow_json(dv_json *j, const char *name, const char *category,
     ++*id;
 }
 
-// Prints arrows where a tensor goes from core to core.
+// Prints arrows for tensors that cores pass to each other over the ring.
 static void ring_json(dv_json *j, const dv_plan *plan, const dv_timeline *t,
                       int64_t rank, int64_t *id)
 {
@@ -124,8 +124,8 @@ static void ring_json(dv_json *j, const dv_plan *plan, const dv_timeline *t,
     }
 }
 
-// Returns the op of a rank's program that has event number n, or -1 unless
-// there are n_events of them.
+// Finds the communication events of a rank's program, which are extern ops.
+// Returns the op of event number n, or -1 unless there are n_events.
 static int32_t event_op(const dv_plan *plan, int32_t n_events, int32_t n)
 {
     int32_t found = -1, count = 0;
@@ -139,9 +139,9 @@ static int32_t event_op(const dv_plan *plan, int32_t n_events, int32_t n)
     return count == n_events ? found : -1;
 }
 
-// Finds the event of a rank that sends the messages of an exchange or waits for
-// them. Returns 0 if the rank does more than exchange messages, such as adding
-// partial sums: then its events do not alternate.
+// Finds the event at which a rank sends the messages of an exchange or, if
+// `waits`, waits for them. Returns 0 if the rank has other events, too, such as
+// adding partial sums: the numbers of events are then unknown.
 static int message_place(const dv_plan *plan, const dv_timeline *times,
                          int64_t rank, int32_t exchange, int waits,
                          trace_point *out)
@@ -182,8 +182,8 @@ static int messages_json(dv_json *j, const dv_plan *plan,
     return ok;
 }
 
-// Makes the timeline of a plan that runs on cores, and fails if it has no
-// times.
+// Makes the timeline of a plan for one machine (not a team of ranks); fails if
+// the plan has no predicted or measured times.
 static dv_status time_plan(dv_timeline *t, const dv_plan *plan,
                            const double *seconds, dv_diag *diag)
 {
@@ -197,7 +197,7 @@ static dv_status time_plan(dv_timeline *t, const dv_plan *plan,
     return DV_OK;
 }
 
-// Prints the events of a plan that runs on cores.
+// Prints the events of a plan for one machine (not a team of ranks).
 static void plan_json(dv_json *j, const dv_plan *plan, const dv_timeline *t,
                       int64_t rank, int64_t *id)
 {

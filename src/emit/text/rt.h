@@ -542,8 +542,8 @@ typedef struct rt_message {
     struct rt_message *next;
 } rt_message;
 
-// The messages that were sent and not received yet, the oldest first. program.c
-// has the only one.
+// The messages that were sent and not received yet, the oldest first. There is
+// one such queue for all ranks, in program.c.
 typedef struct rt_mail {
     pthread_mutex_t lock;
     pthread_cond_t sent;
@@ -587,7 +587,8 @@ static inline void rt_receive(int me, void *data, int64_t bytes, int from,
     r->bytes = bytes;
 }
 
-// Takes the oldest message that a request waits for; rt_post is locked.
+// Waits for and takes the oldest message that matches a request. The caller
+// holds the lock of rt_post.
 static inline rt_message *rt_take_message(const rt_request *r)
 {
     for (;;) {
@@ -665,7 +666,8 @@ static inline void rt_combine(int me, void *parts, int64_t n, char type,
     free(r);
 }
 
-// A rank's part of a tensor: a box of it, in memory that holds a larger box.
+// A rank's part of a tensor: a box, stored in memory that may hold a larger
+// box.
 typedef struct rt_part {
     int n_dims;
     int64_t shape[16];         // of the whole tensor
@@ -674,8 +676,8 @@ typedef struct rt_part {
         local[16]; // where it begins in memory, whose shape is local
 } rt_part;
 
-// Copies the box between the memory of the rank, the whole tensor, or a dense
-// copy of it.
+// Copies a rank's box of a tensor from one array to another: the rank's memory,
+// the whole tensor, or a dense copy of the box.
 static inline void rt_copy_part(const rt_part *p, char *to,
                                 const int64_t *to_shape, const int64_t *to_at,
                                 const char *from, const int64_t *from_shape,
