@@ -9,7 +9,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-// Returns whether kernels have the prologue and the epilogue inside.
+// Returns whether kernels can compute the prologue and the epilogue of the
+// nest.
 static int has_ends_inside(const dv_nest *n)
 {
     int first = n->first == DV_PRIM_NONE || n->first == DV_PRIM_ZERO ||
@@ -38,9 +39,9 @@ static dv_status check(const dv_nest *n, const dv_contract_options *o,
     return o->optimise ? dv_nest_check_order(n, diag) : dv_nest_check(n, diag);
 }
 
-// Returns whether vectors are longer than 16 bytes. Only then the passes and
-// panels need the sizes of this machine, because their defaults are those of
-// NEON.
+// Returns whether vectors are longer than 16 bytes. If not, the passes and
+// panels use their defaults, which are those of NEON, instead of this machine's
+// sizes.
 static int is_wide(const dv_isa *isa)
 {
     return isa->vector_bytes > 16;
@@ -129,8 +130,9 @@ static dv_status build(dv_contraction *c, dv_jit *jit,
     if (c->form.row < 0 && c->form.col < 0 && !c->form.n_k)
         return dv_fail(diag, DV_E_LIMIT, (dv_loc){c->n.src, c->n.off},
                        "nest %s leaves no dimension to a kernel", c->n.name);
-    // If the nest is kept as it is, k (the summed dimension) may be a loop
-    // around products that accumulate; then it is not one plain product.
+    // If the nest's loops are not to be changed, k (the summed dimension) may
+    // be a loop around products that accumulate; then it is not one plain
+    // product.
     for (int i = 0; i < c->form.n_loops; i++)
         plain = plain && c->n.dims[i].type != DV_NEST_K;
     dv_nest_tiles_of(&c->n, &c->tiles, &bad);
@@ -139,8 +141,8 @@ static dv_status build(dv_contraction *c, dv_jit *jit,
         c->es_in = dv_dtype_get((dv_dtype)c->n.narrow)->size_bytes;
         plain = 1;
     }
-    // A GEMM plan can also sum in one chain where both factors are contiguous
-    // along k, because it packs them.
+    // Where both factors are contiguous along k, kernels in loops compute dot
+    // products; only a GEMM plan can sum in one chain there, because it packs.
     int dot = dv_nest_form_is_dot(&c->form);
     if (c->as && (c->n.dot == DV_DOT_ALWAYS ? !dot : dot && !plain))
         return dv_fail(diag, DV_E_LIMIT, (dv_loc){c->n.src, c->n.off},
@@ -350,8 +352,8 @@ static void multiply(const dv_contraction_cursor *t, const ct_spot *s)
         }
 }
 
-// Packs the operands whose bits are set in `pack` at the addresses of s, which
-// then point into the workspace. An output that is overwritten is not read.
+// Packs the operands whose bits are set in `pack`, from the addresses in s, and
+// sets these to the packed blocks. An output that is overwritten is not read.
 static void pack_operands(dv_contraction_cursor *t, int pack, ct_spot *s)
 {
     const dv_contraction *c = t->c;
@@ -402,8 +404,9 @@ static void enter(dv_contraction_cursor *t, int l)
                   &(dv_gemm_args){.bias = t->bias});
 }
 
-// Ends the current iteration of the innermost loop, and of each loop around it
-// that it is the last of, writing packed results back, and begins the next.
+// Ends the current iteration of the innermost loop and, if it was the last one,
+// of each loop around it that also ends; writes packed results back. Then
+// begins the next iteration.
 static void advance(dv_contraction_cursor *t)
 {
     const dv_contraction *c = t->c;

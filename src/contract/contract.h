@@ -44,7 +44,7 @@ dv_status dv_contraction_create(dv_contraction **out, dv_jit *jit,
                                 const dv_nest *n,
                                 const dv_contract_options *options,
                                 dv_diag *diag);
-// What is chosen for a contraction besides the loops of its nest.
+// The choices of a contraction that are not loops of its nest.
 typedef struct dv_contraction_choices {
     int gemm; // 1 if a GEMM plan (jit/gemm/) runs the dimensions of the kernel
     // The rows and the elements of k of the blocks that a GEMM plan packs; 0 if
@@ -54,12 +54,13 @@ typedef struct dv_contraction_choices {
     int stages;  // 1 if each kernel call copies the rows of the next one
 } dv_contraction_choices;
 dv_contraction_choices dv_contraction_chosen(const dv_contraction *c);
-// Returns whether a run only calls kernels: none of its operands is copied
-// otherwise.
+// Returns whether a run does nothing but call kernels. If not, it also copies
+// an operand by other code.
 int dv_contraction_only_calls(const dv_contraction *c);
-// Prepares a product to run with the loops of `n`, which is scheduled and whose
-// k dimensions have the order that is wanted, and with these choices, as far as
-// there are kernels for them: the caller compares dv_contraction_chosen.
+// Prepares a product to run with the loops of `n`, which is already scheduled
+// and has its k dimensions in the order of summation, and with the choices
+// `as`. Those without a kernel are replaced; the caller detects it by
+// dv_contraction_chosen.
 dv_status dv_contraction_obey(dv_contraction **out, dv_jit *jit,
                               const dv_nest *n,
                               const dv_contraction_choices *as,
@@ -69,17 +70,18 @@ void dv_contraction_destroy(dv_contraction *c);
 const dv_nest *dv_contraction_nest(const dv_contraction *c);
 // Returns the bytes of the workspace of a run.
 int64_t dv_contraction_workspace(const dv_contraction *c);
-// Returns the mask of the inputs that are packed before the first run: those
-// that the nest says are fixed, and that a run would otherwise pack. Returns
-// the bytes of such an input when it is packed (0: it is not in the mask).
+// dv_contraction_once returns the mask of the inputs that are packed before the
+// first run: those that never change and that each run would otherwise pack.
+// dv_contraction_once_bytes returns the packed bytes of one (0: not in the
+// mask).
 int dv_contraction_once(const dv_contraction *c);
 int64_t dv_contraction_once_bytes(const dv_contraction *c, int operand);
-// Packs an input that is in the mask, from the address that a run would get to
-// memory that begins at a cache line.
+// Packs an input that is in the mask of dv_contraction_once. `from` is the
+// address that a run would get; `to` must begin at a cache line.
 dv_status dv_contraction_pack(const dv_contraction *c, int operand,
                               const void *from, void *to, dv_diag *diag);
-// Returns whether a run announces finished blocks of results (dv_block) before
-// its end.
+// Returns whether a run announces each block of results when it is finished
+// (dv_block), and not only the end of the run.
 int dv_contraction_has_blocks(const dv_contraction *c);
 
 // The operands of a run. `workspace` begins at a cache line. `bias` is used by
@@ -94,20 +96,20 @@ typedef struct dv_contraction_args {
     // in0 and in1 of these need not be valid.
     const void *packed[2];
 } dv_contraction_args;
-// Where the current iteration of a loop begins. All fields of this structure
-// and the next are private to contract/.
+// The position at which the current iteration of a loop begins. All fields of
+// this structure and the next are private to contract/.
 typedef struct ct_spot {
     // Addresses of the operands: in the tensors or, inside the loop that packs
     // an operand, in the workspace.
     unsigned char *at[DV_N_OPERANDS];
-    // Address of the block that is read after this one and is prefetched. It is
-    // a block of the operand that the kernels prefetch.
+    // The address of the next block to be read of the operand that kernels
+    // prefetch; they prefetch this block.
     const unsigned char *next;
-    // Whether this is the first and the last block of k (the summed dimension)
-    // that is added to its results.
+    // Whether this is the first block of k (the summed dimension) that is added
+    // to its results, and whether it is the last.
     int first, last;
 } ct_spot;
-// A run: its position in the loops of the nest.
+// The state of a run: its position in the loops of the nest.
 typedef struct dv_contraction_cursor {
     const dv_contraction *c;
     void *out;
@@ -117,8 +119,9 @@ typedef struct dv_contraction_cursor {
     // Position of each loop, in elements of its untiled dimension, the number
     // of its current iteration, and the number of its iterations.
     int64_t at[DV_NEST_MAX_DIMS], i[DV_NEST_MAX_DIMS + 1], n[DV_NEST_MAX_DIMS];
-    // spot[l] is where loop l begins its current iteration, with `next`,
-    // `first` and `last` of all its iterations; the last one is for the kernel.
+    // spot[l] is where the current iteration of loop l begins; `next`, `first`
+    // and `last` are those of all iterations of it. The spot after the last
+    // loop is that of the kernel call.
     ct_spot spot[DV_NEST_MAX_DIMS + 1];
     // If each kernel call copies the rows of the next one: the half (0 or 1) of
     // the row buffer that was filled last, and from where; NULL: not yet.
@@ -131,10 +134,10 @@ typedef struct dv_contraction_cursor {
 
 void dv_contraction_run(const dv_contraction *c,
                         const dv_contraction_args *args);
-// Does the same in steps. dv_contraction_next runs until the next block of
+// Runs a contraction in steps. dv_contraction_next runs until the next block of
 // results is finished, sets *finished to it and returns 1. If no block is left,
-// it runs to the end and returns 0; without dv_contraction_has_blocks the first
-// call does all of this.
+// it runs to the end and returns 0; without dv_contraction_has_blocks, the
+// first call runs everything.
 void dv_contraction_begin(dv_contraction_cursor *t, const dv_contraction *c,
                           const dv_contraction_args *args);
 int dv_contraction_next(dv_contraction_cursor *t, dv_block *finished);

@@ -144,8 +144,8 @@ int ct_layout_buffer(dv_contraction *c, int o)
     int64_t cols = dv_round_up(c->col.size, c->lanes);
     // Kernels that pack the columns' operand themselves pack one panel at a
     // time, all into the same buffer. Each block of results gets one extra
-    // cache line (64 / c->es elements): the blocks are accessed across each
-    // other, and equal offsets would compete for the same cache sets.
+    // cache line (64 / c->es elements), so that elements at equal offsets in
+    // different blocks do not compete for the same cache sets.
     if (o == f->in_col && c->on_way)
         cols = c->panel_vectors * c->lanes;
     int64_t elems = o == DV_OUT      ? cols * c->row.size + 64 / c->es
@@ -154,9 +154,9 @@ int ct_layout_buffer(dv_contraction *c, int o)
     int in_tiles = o == DV_OUT && c->ahead_bytes;
     if (in_tiles)
         elems = cols * c->tile_rows;
-    // In the buffer of the output, loops with unit stride in the tensor come
-    // first, so that the elements of one cache line of the tensor are close
-    // together.
+    // In the buffer of the output, loops with unit stride in the tensor are
+    // placed first, so that elements that share a cache line of the tensor are
+    // close together.
     for (int transposed = o == DV_OUT; transposed >= 0; transposed--) {
         if (in_tiles && !transposed) {
             c->tile_step = elems + 64 / c->es;

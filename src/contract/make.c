@@ -37,8 +37,8 @@ static int asks(const dv_contraction *c)
 }
 
 // Returns whether the stride between micro-tiles (register tiles) of packed
-// results is too large for the kernel's addressing, if all loops along a line
-// of the output are placed between them.
+// results exceeds the kernel's addressing, if the buffer has all iterations of
+// loops with unit stride in the output between two micro-tiles.
 static int is_too_far(const dv_contraction *c, int64_t tile)
 {
     for (int l = 0; l < c->n_loops && tile < MAX_STEP; l++)
@@ -171,8 +171,9 @@ typedef struct kernel_variant {
     int row, col, k, first, last;
 } kernel_variant;
 
-// Sets the batch of products that the kernel sums. Those of packed columns
-// follow each other, whatever their strides are in the tensor.
+// Sets the batch of products that the kernel sums, and the strides between
+// them. In packed columns they are consecutive, whatever their strides in the
+// tensor.
 static void set_batch(const dv_contraction *c, int variant, dv_gemm_shape *s)
 {
     const dv_nest_form *f = &c->form;
@@ -225,9 +226,9 @@ static void follow_sums(const dv_contraction *c, dv_gemm_shape *s,
     o->m_block = c->as ? (int32_t)c->as->m_block : 0;
 }
 
-// Sets what the GEMM plan does to finished sums. It rounds them to the stored
-// type, for which all of k (the summed dimension) must be inside the plan, and
-// adds a bias, for which all rows or all columns must be.
+// Sets the epilogue of the GEMM plan: rounding to the stored type, for which
+// all of k (the summed dimension) must be inside the plan, and adding a bias,
+// for which all rows or all columns must be.
 static dv_status set_end(const dv_contraction *c, dv_gemm_shape *s,
                          dv_diag *diag)
 {
@@ -270,8 +271,8 @@ dv_status ct_make_plan(dv_contraction *c, dv_jit *jit,
     s.beta = c->zero_first ? DV_SCALE_ZERO : DV_SCALE_ONE;
     s.relu = (uint8_t)c->relu_last;
     s.stream = (uint8_t)c->streams;
-    // If k (the summed dimension) is contiguous in both factors, packing is
-    // faster than dot products unless the product is small.
+    // If k (the summed dimension) is contiguous in both factors, packing both
+    // is faster than computing dot products unless the product is small.
     int small = s.m < 8 || s.n < 8 || s.k < 8;
     if (s.trans_b && !s.trans_a && (!small || options->ordered_sum))
         o.pack = 1;
@@ -397,8 +398,8 @@ static void list_axes(const dv_contraction *c, ct_mover *m)
     }
 }
 
-// Returns the stride of an axis in the buffer, in elements, for panels that are
-// `wide` elements wide.
+// Returns the stride of an axis in the packing buffer, in elements, for panels
+// that are `wide` elements wide.
 static int64_t step_to(const dv_contraction *c, const ct_axis *x, int64_t wide,
                        int k_way)
 {
@@ -440,10 +441,10 @@ static int64_t transpose_extent(const ct_mover *m, const ct_axis *x,
     return m->operand == DV_OUT || far < LEAST ? 0 : far;
 }
 
-// Returns the second axis of the 2-D move (a generated copy of a block),
-// besides `across`, which is contiguous in the buffer: the one with unit stride
-// in the tensor or, if `across` has that, the best one whose stride is at least
-// a row. Returns -1 if there is none.
+// Returns the second axis of the 2-D move (a generated copy of a block); the
+// first, `across`, is contiguous in the buffer. The second is the one with unit
+// stride in the tensor or, if `across` has that, the best one whose stride is
+// at least a row. Returns -1 if there is none.
 static int find_along(const dv_contraction *c, const ct_mover *m)
 {
     int64_t wide = m->across.size, far = m->across.from / c->es;

@@ -112,8 +112,8 @@ static int64_t along_step(const copy_job *h, int64_t wide)
     return x->k < 0 ? x->to : k_step(h->c, h->t, x->k) * wide * h->c->es;
 }
 
-// Runs the loops over the axes from a on, recursively, and inside them the
-// move.
+// Loops over the axes from number a on, recursively, and calls the move (the
+// generated copy function) inside all of them.
 static void loop_axes(const copy_job *h, int a)
 {
     if (a == h->m->n_axes) {

@@ -28,7 +28,8 @@ void ct_set_given(dv_contraction *c)
     }
 }
 
-// Returns whether the loop moves in the input.
+// Returns whether iterations of the loop access different elements of the
+// input.
 static int moves(const dv_contraction *c, int loop, int operand)
 {
     return c->n.dims[loop].size > 1 && c->n.dims[loop].stride[operand] != 0;
@@ -61,7 +62,7 @@ int64_t dv_contraction_once_bytes(const dv_contraction *c, int operand)
     return bytes;
 }
 
-// Packs the blocks of all iterations of the loops from l on.
+// Packs an input's blocks in all iterations of loop l and the loops inside it.
 static dv_status pack_loops(dv_contraction_cursor *t, int operand, int l,
                             const unsigned char *from, dv_diag *diag)
 {
@@ -88,7 +89,7 @@ static dv_status pack_loops(dv_contraction_cursor *t, int operand, int l,
     return DV_OK;
 }
 
-// Returns whether packed blocks have positions for which there is no element.
+// Returns whether packed blocks have padding: positions without an element.
 static int has_gaps(const dv_contraction *c, int operand)
 {
     int64_t bytes = c->es_in;
@@ -104,8 +105,8 @@ dv_status dv_contraction_pack(const dv_contraction *c, int operand,
 {
     dv_contraction_cursor t = {.c = c};
     t.packed[operand] = to;
-    // Blocks that are cut short, and positions that they leave free, are read
-    // as whole vectors.
+    // Kernels read whole vectors, and with them the padding of blocks and what
+    // a block lacks that is cut short; both must be defined.
     if (has_gaps(c, operand))
         memset(to, 0, (size_t)dv_contraction_once_bytes(c, operand));
     return pack_loops(&t, operand, 0, from, diag);

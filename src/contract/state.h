@@ -41,8 +41,8 @@ typedef struct ct_axis {
     // The loop whose index this axis sets, or -1 if it is inside the kernel.
     int32_t loop;
     int32_t outer; // the loop over tiles that the axis is inside of, or -1
-    // Which k of the kernel this is, or -1. The stride `to` of a k depends on
-    // the panel.
+    // Which k dimension of the kernel this is, or -1. The stride `to` of a k
+    // dimension depends on the panel.
     int32_t k;
 } ct_axis;
 
@@ -51,8 +51,8 @@ typedef struct ct_axis {
 typedef struct ct_mover {
     int32_t operand, n_axes;
     ct_axis axes[DV_NEST_MAX_DIMS];
-    // The axis of the move with unit stride in the buffer. It is cut into
-    // panels.
+    // The axis of the move (generated 2-D copy) that has unit stride in the
+    // buffer. It is cut into panels.
     ct_axis across;
     ct_axis along;       // the other axis of the move; size 1 if there is none
     const ct_prim *prim; // the kernel dimension of `across`, or NULL
@@ -70,8 +70,8 @@ typedef struct ct_mover {
     dv_move_fn back[2][CT_K_VARIANTS][3]; // moves from the buffer to the output
 } ct_mover;
 
-// The kernels for one combination of whole and shorter tiles, one per size of
-// panel.
+// The kernels for one combination of whole and shorter last tiles: one kernel
+// per size of panel.
 typedef struct ct_kernel {
     dv_gemm_fn run[CT_RUNS];
 } ct_kernel;
@@ -106,13 +106,13 @@ struct dv_contraction {
     int32_t streams;
     // The length of k that a plain GEMM sums in one chain; 0 for all of k.
     int64_t k_block;
-    // Choices that are obeyed; NULL: chosen here. Borrowed while the
-    // contraction is created.
+    // The choices that the caller demands; NULL: chosen here. Borrowed while
+    // the contraction is created.
     const dv_contraction_choices *as;
     int32_t n_loops;
     int32_t zero_first, relu_last;
-    // Bit mask of the inputs that are packed before the first run, and the loop
-    // whose iterations have packed blocks of their own.
+    // Bit mask of the inputs that are packed before the first run, and for each
+    // the loop of which every iteration has a packed block of its own.
     uint8_t once;
     int once_at[2];
     int64_t once_bytes[2]; // bytes of one of these blocks
@@ -122,15 +122,16 @@ struct dv_contraction {
     // The k dimensions (summed) of the kernel with a shorter last tile, or -1.
     int32_t k_tails[2];
     int64_t k_size[CT_K_VARIANTS];
-    // Panels of whole tiles [0] and of shorter last tiles [1]; the output has
-    // one panel.
+    // Panels of columns, rows and output, for whole tiles [0] and shorter last
+    // tiles [1]; the output has one panel.
     ct_cut cols[2], rows[2], out[2];
     int32_t panels; // the columns' operand is packed in panels
-    // Indexed by: rows cut short, columns cut short, variant of k (which of its
-    // dimensions are cut short), first block of k, last block of k.
+    // The kernels, indexed by: rows cut short, columns cut short, variant of k
+    // (which of its dimensions are cut short), first block of k, last block of
+    // k.
     ct_kernel kernels[2][2][CT_K_VARIANTS][2][2];
     ct_mover movers[DV_N_OPERANDS];
-    // Plan of a plain product; owned; NULL if the nest is none.
+    // The GEMM plan if the nest is a plain product; owned; NULL otherwise.
     dv_gemm_plan *plan;
     // Sizes of the buffers of packed operands in the workspace, which come
     // before the workspace of the plan.
@@ -139,9 +140,9 @@ struct dv_contraction {
 };
 
 // The functions below are in layout.c. They compute loops, panels and buffers;
-// those that return an int return 0 if a size is too large. This one returns
-// the size of the kernel's i-th k in variant `way`. Bit j of `way` says that
-// the j-th k with a shorter last tile is cut short.
+// those that return an int return 0 if a size is too large. ct_size_in_way
+// returns the size of the kernel's i-th k dimension in variant `way`, whose bit
+// j is set if the j-th k dimension with a shorter last tile is cut short.
 int64_t ct_size_in_way(const dv_contraction *c, int i, int way);
 dv_status ct_layout_prims(dv_contraction *c, dv_diag *diag);
 void ct_layout_loops(dv_contraction *c);
@@ -176,18 +177,20 @@ void ct_unpack(const dv_contraction *c, dv_contraction_cursor *t,
                unsigned char *to);
 // The functions below are in once.c. ct_set_once says that the input is packed
 // before the first run, in blocks of `bytes` for each iteration of loop `at`
-// (-1: there are no loops); ct_set_given does so for what the GEMM plan is
-// given. ct_once_block returns the packed block for the current iterations.
+// (-1: there are no loops); ct_set_given says so of the inputs that the GEMM
+// plan takes packed. ct_once_block returns the packed block for the current
+// iterations.
 void ct_set_once(dv_contraction *c, int operand, int at, int64_t bytes);
 void ct_set_given(dv_contraction *c);
 const unsigned char *ct_once_block(const dv_contraction_cursor *t, int operand);
-// Returns the number of iterations of a loop, which is smaller than `size` in
-// the last, shorter tile of the loops around it, and sets *from to its
-// position.
+// Returns the number of iterations of a loop: `size`, or fewer if the
+// surrounding loop over tiles is at its shorter last tile. Sets *from to the
+// position at which the loop begins.
 int64_t ct_iterations(const dv_contraction_cursor *t, int64_t size,
                       int64_t whole, int64_t unit, int32_t outer,
                       int64_t *from);
-// Returns whether the current tile of a kernel dimension is cut short.
+// Returns whether the current tile of a kernel dimension is the last one and
+// shorter than the others.
 int ct_is_tail(const dv_contraction_cursor *t, const ct_prim *p);
 int ct_k_variant(const dv_contraction *c, const dv_contraction_cursor *t);
 #endif

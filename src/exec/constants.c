@@ -15,8 +15,8 @@ struct dv_constant {
     struct dv_constant *next;
 };
 
-// The constants that are open in this process, and the lock that protects the
-// list and the numbers of users.
+// All constants that are open in this process. The lock protects this list, the
+// lists below, and the user counts.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static dv_constant *all;
 
@@ -27,7 +27,8 @@ static int is_same(const dv_constant *a, const dv_constant *b)
            !memcmp(a->shape, b->shape, sizeof a->shape);
 }
 
-// Adds a constant to the list, or finds the one that has the same elements.
+// Returns the open constant with the same file, type and shape, so that execs
+// share it; if there is none, adds `mine` to the list.
 static dv_constant *share(dv_constant *mine)
 {
     pthread_mutex_lock(&lock);
@@ -106,7 +107,8 @@ void dv_constant_close(dv_constant *c)
         destroy(c);
 }
 
-// Memory that packed elements share, so that they do not take huge pages each.
+// A block of memory that several packed constants share, so that each of them
+// does not occupy huge pages of its own.
 typedef struct packed_memory {
     unsigned char *at;
     int64_t used_bytes, users;
@@ -120,15 +122,16 @@ struct dv_packed {
     struct dv_packed *next;
 };
 
-// What is packed of constants in this process; `lock` protects the list, too.
-// It is held while elements are packed, so that no two execs pack the same.
+// All packed constants of this process. `lock` protects this list too, and is
+// held during packing, so that no two execs pack the same elements.
 static dv_packed *all_packed;
-// The memory that has room left, also protected by `lock`; NULL: none.
+// The shared block from which memory is given out next; NULL: none. `lock`
+// protects it too.
 static packed_memory *open_memory;
 
-// Bytes of memory that is shared, the most that an element of it takes, and the
-// most that is allocated alone since it needs no huge page. Parts of
-// shared memory that are never written occupy no physical pages.
+// Bytes of a shared block, the most of a packed constant that is put into one,
+// and the most that is allocated alone as too small for a huge page. Parts of a
+// block that are never written occupy no physical pages.
 #ifdef DV_ARENA_DEBUG
 enum { SHARED = 0, LARGE = 0, SMALL = 0 };
 #else
@@ -145,7 +148,7 @@ static void leave_memory(packed_memory *m)
     dv_release(m);
 }
 
-// Makes new memory the one that has room left.
+// Allocates a shared block, from which memory is then given out.
 static int open_new_memory(void)
 {
     packed_memory *m = dv_alloc(sizeof *m);
@@ -160,7 +163,8 @@ static int open_new_memory(void)
     return 1;
 }
 
-// Finds memory for the packed elements. Returns 0 if there is none.
+// Finds memory for packed elements: in a shared block or, if they are small or
+// large, of their own. Returns 0 when out of memory.
 static int find_memory(dv_packed *p, int64_t bytes)
 {
     enum { LINE = 64 };

@@ -8,8 +8,8 @@
 
 typedef struct dv_constant dv_constant;
 
-// Opens the file of a constant of the program (dv_constant_path), which must
-// hold its type and shape.
+// Opens the file of a constant of the program (dv_constant_path). Its elements
+// must have the type and the shape of the tensor.
 dv_status dv_constant_open(dv_constant **out, const dv_program *p,
                            int32_t tensor, dv_diag *diag);
 // Returns the elements, row-major, which are never written.
@@ -17,7 +17,7 @@ const void *dv_constant_data(const dv_constant *c);
 void dv_constant_close(dv_constant *c); // NULL: does nothing
 
 typedef struct dv_packed dv_packed; // packed elements of a constant
-// Packs elements to `to`.
+// Callback that writes the packed form of a constant to `to`.
 typedef dv_status (*dv_packer)(const void *user, void *to, dv_diag *diag);
 // Returns the packed elements that another exec has already, if their key is
 // the same, or allocates them and has them packed. The key begins with the

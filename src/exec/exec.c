@@ -90,8 +90,8 @@ static dv_status make_kernels(dv_exec *x, dv_diag *diag)
     return find_snapshots(x, diag);
 }
 
-// Finds which tensors are written, and the bytes of the inputs of these that
-// are no outputs.
+// Finds which tensors the ops write, and the bytes of the copies that are
+// needed of inputs which are updated but are not outputs.
 static void find_written(dv_exec *x)
 {
     const dv_program *p = x->plan->ops;
@@ -109,7 +109,7 @@ static void find_written(dv_exec *x)
             x->copied_bytes += dv_tensor_bytes(&p->tensors[i]);
 }
 
-// Gives tensors the strides that are wanted of operands.
+// Sets the strides of operands to those that the caller requested.
 static dv_status use_layouts(dv_exec *x, dv_diag *diag)
 {
     if (!x->layouts || x->kind == DV_RUN_SIM)
@@ -123,8 +123,8 @@ static dv_status use_layouts(dv_exec *x, dv_diag *diag)
     return DV_OK;
 }
 
-// Prepares the kernels for the layouts of operands that are wanted. If an op
-// cannot obey the plan's schedule with these, x->op_failed says which.
+// Prepares the kernels for the operand strides that the caller requested. If an
+// op cannot obey the plan's schedule with them, x->op_failed says which.
 static dv_status prepare(dv_exec *x, dv_diag *diag)
 {
     dv_exec_unprepare(x);
@@ -234,7 +234,7 @@ void *dv_exec_stored(const dv_exec *x, int32_t tensor)
         return r->bound[tensor].data;
     if (x->once && x->once[tensor])
         return x->once[tensor];
-    // The simulator keeps temporaries in its own memory: nothing is owned.
+    // Nothing is owned in a simulated run: the simulator keeps temporaries.
     if (r->owned[tensor])
         return x->choosing && may_be_inlined(x, tensor) ? NULL
                                                         : r->owned[tensor];
@@ -287,8 +287,8 @@ static dv_status open_constants(dv_exec *x, dv_diag *diag)
     return DV_OK;
 }
 
-// Returns whether kernels can use any strides of a tensor: its elements are
-// only found by affine indices, all of them in the tensor. Constants are bound
+// Returns whether kernels can read or write the tensor with any strides: all
+// accesses have affine indices that stay inside the tensor. Constants are bound
 // without strides.
 static int may_have_strides(const dv_program *p, int32_t tensor)
 {
@@ -310,9 +310,8 @@ static int may_have_strides(const dv_program *p, int32_t tensor)
     return 1;
 }
 
-// Returns whether strides are positive, keep elements apart, so that an operand
-// with other strides can be copied to them, and are not those of a row-major
-// tensor.
+// Returns whether strides are positive, give every element its own address (so
+// that a copy can have them), and differ from row-major ones.
 static int are_special(const dv_tensor *t, const int64_t *strides)
 {
     int64_t rows[DV_MAX_DIMS];
@@ -326,7 +325,7 @@ static int are_special(const dv_tensor *t, const int64_t *strides)
     return special && dv_run_strides_apart(t, strides);
 }
 
-// Reads the strides that the options have, as the layouts that are wanted.
+// Reads the operand strides in the options into x->layouts.
 static dv_status read_strides(dv_exec *x, const dv_exec_options *o,
                               dv_diag *diag)
 {
@@ -371,8 +370,8 @@ static dv_status set_up(dv_exec *x, const dv_exec_options *o, dv_diag *diag)
         diag);
 }
 
-// Creates an exec of a plan that the checker accepts; the members of `as` that
-// say how are set, all others 0.
+// Creates an exec of a checked plan. Of `as`, only the members that select a
+// special use are set: `probing`, `wanted` and `called`.
 static dv_status create(dv_exec **out, const dv_plan *plan, const dv_exec *as,
                         const dv_exec_options *o, dv_diag *diag)
 {

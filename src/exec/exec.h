@@ -54,19 +54,21 @@
 typedef void (*dv_progress)(void *user, double done);
 void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user);
 
-// dv_exec_bind for operand number `operand` (dv_exec_operand), with strides in
-// elements.
+// Like dv_exec_bind, but for operand number `operand` (dv_exec_operand) and
+// with strides, in elements.
 dv_status dv_exec_bind_strided(dv_exec *x, int operand, void *data,
                                const int64_t *strides, dv_diag *diag);
 
-// Callbacks of a rank of a team, which communicates between groups. One thread
-// calls them while the others wait. A run ends when one of them fails.
+// Callbacks for a rank of a team (one process of several), which communicates
+// between groups of ops. One thread calls them while the others wait. A run
+// ends when one of them fails.
 typedef struct dv_exec_hooks {
-    // After an extern op has run.
+    // Called after an opaque (`extern`) op has run.
     dv_status (*at_extern)(void *user, int32_t op);
-    // After each iteration of an outermost repeat.
+    // Called after each iteration of an outermost repeat (a loop of the
+    // program).
     dv_status (*after_round)(void *user, int32_t repeat, int64_t round);
-    // Between tiles of the first thread; returns soon.
+    // Called by the first thread between its tiles; must return soon.
     void (*poll)(void *user);
     void *user;
 } dv_exec_hooks;
@@ -77,9 +79,10 @@ void dv_exec_get(const dv_exec *x, int32_t tensor);
 dv_status dv_exec_put(dv_exec *x, int32_t tensor, dv_diag *diag);
 // Returns what the last hook of a run returned: not DV_OK if it ended the run.
 dv_status dv_exec_hook_status(const dv_exec *x);
-// Makes the next run begin in an outermost repeat, after `round` iterations.
+// Makes the next run resume in an outermost repeat (a loop of the program),
+// with `round` iterations of it already done.
 void dv_exec_resume_at(dv_exec *x, int32_t repeat, int64_t round);
-// During a run: returns the status so far, and the messages that belong to it.
+// During a run: returns its status so far, and sets *trouble to its messages.
 dv_status dv_exec_status(const dv_exec *x, dv_diag **trouble);
 
 // Computes the memory that a run on threads allocates, as the plan's section
@@ -142,9 +145,9 @@ typedef struct dv_kept_round {
     dv_arena *arena;
     dv_diag *diag;
 } dv_kept_round;
-// Makes the next run of an exec that has no hooks keep such a copy, in the
-// arena. Nothing is kept if no repeat has at least two iterations. `p` is the
-// program of the exec's plan.
+// Makes the next run of an exec without hooks copy the tensors before the last
+// iteration of its last outermost repeat, to the arena. Nothing is copied if no
+// repeat has two iterations. `p` is the program of the exec's plan.
 void dv_keep_round(dv_kept_round *k, dv_exec *x, const dv_program *p,
                    dv_arena *arena, dv_diag *diag);
 

@@ -5,8 +5,8 @@
 #include "exec/exec.h"
 #include <math.h>
 
-// Returns the number of values 0, 1, … of a read for which an indirect index
-// stays inside of its dim; 1 at least.
+// Returns the largest n such that index values 0 to n - 1 keep an indirect
+// index inside dim d of the accessed tensor; at least 1.
 static int64_t values_inside(const dv_program *p, const dv_op *op,
                              const dv_access *a, int d)
 {
@@ -19,8 +19,8 @@ static int64_t values_inside(const dv_program *p, const dv_op *op,
     return dv_max_i64(room, 0) / step + 1;
 }
 
-// Returns a number such that the tensor's values may be 0 up to it, exclusive,
-// in all accesses that they index; 0 if the tensor is not used as an index.
+// Returns the number n such that all accesses indexed by this tensor's values
+// stay valid for values 0 to n - 1; 0 if the tensor is not used as an index.
 static int64_t index_limit(const dv_program *p, int32_t tensor)
 {
     int64_t limit = 0;

@@ -5,8 +5,9 @@
 #include "exec/state.h"
 #include <string.h>
 
-// Returns whether the executor computes anything once. The calls that are
-// recorded are those of a run that computes everything.
+// Returns whether the executor computes some groups only once, before the first
+// run. It does not if kernel calls are recorded (`called`): a recording has all
+// of them.
 static int computes_once(const dv_exec *x)
 {
     int once = 0;
@@ -32,7 +33,8 @@ static int stores_once(const dv_exec *x, int32_t op)
     return is.kind != DV_KERNEL_INLINE;
 }
 
-// Returns whether runs read only what products have packed of a tensor.
+// Returns whether runs read the tensor only in the packed form that products
+// have made of it before the first run.
 static int is_only_packed(const dv_exec *x, int32_t tensor)
 {
     const dv_program *p = x->plan->ops;

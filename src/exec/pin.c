@@ -42,7 +42,8 @@ static void forget_cores(dv_pins *p)
         hwloc_bitmap_free(p->core[--p->n]);
 }
 
-// Collects the first n cores of a set; returns 1 if there are n.
+// Collects one hardware thread from `all` for each of the first n cores that
+// have one there; returns 1 if there are n such cores.
 static int find_in(dv_pins *p, hwloc_const_cpuset_t all, int32_t n)
 {
     hwloc_obj_t core = NULL;

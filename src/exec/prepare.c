@@ -79,7 +79,7 @@ static int grid_in_parts(const dv_group_grid *g)
 }
 
 // Fills in the run-time data of all groups and finds the memory of the
-// accumulators of partial sums. Returns 0 when it overflows.
+// accumulators of partial sums. Returns 0 if its size overflows.
 static int find_parts(dv_exec *x)
 {
     const dv_plan *plan = x->plan;
@@ -119,9 +119,9 @@ static dv_status prepare_tiles(dv_exec *x, const dv_op_kernels *prepared,
     return DV_OK;
 }
 
-// Prepares a product. While schedules are chosen, an epilogue that some tile
-// has no kernel for is taken out of the kernels, and prepared->product becomes
-// NULL if a tile has no kernel at all.
+// Prepares a product. While schedules are chosen, an epilogue for which some
+// tile has no fused kernel is made to run separately, and prepared->product
+// becomes NULL if some tile has no kernel at all.
 static dv_status prepare_product(dv_exec *x, dv_op_kernels *prepared,
                                  int32_t op, int32_t number, dv_diag *diag)
 {
@@ -166,12 +166,13 @@ static dv_status make_kernels(dv_exec *x, dv_op_kernels *prepared,
     return st;
 }
 
-// Copies of a block and its results stay in an L1 cache of 32 KiB.
+// The most bytes that operand copies of one block take, so that they and the
+// results stay in an L1 cache of 32 KiB.
 enum { BLOCK_BYTES = 16 << 10 };
 
-// Prepares the copies of the op's operands with a border: of blocks for vector
-// kernels, and of whole tiles for products. They remain NULL if there are none,
-// or if the interpreter must run the op.
+// Prepares copies of the op's operands with a border (reads that may leave
+// their tensor): of blocks for vector kernels, and of whole tiles for products.
+// They remain NULL if there are none, or if the interpreter must run the op.
 static dv_status find_stages(dv_exec *x, int32_t op, dv_stage **blocks,
                              dv_stage **tiles, dv_diag *diag)
 {
@@ -184,9 +185,9 @@ static dv_status find_stages(dv_exec *x, int32_t op, dv_stage **blocks,
                : dv_nomem(diag);
 }
 
-// Creates an op whose operands are copied as images, as the plan's schedule
-// says or, while schedules are chosen, if it is faster. *vec and *stage remain
-// NULL if not.
+// Creates a vector op whose operands are copied as whole images, if the plan's
+// schedule says so or, while schedules are chosen, if that is faster. Otherwise
+// *vec and *stage remain NULL.
 static dv_status prepare_images(dv_exec *x, int32_t op, const dv_vec_spec *spec,
                                 dv_vec_op **vec, dv_stage **stage,
                                 dv_diag *diag)
@@ -228,9 +229,9 @@ static dv_status prepare_images(dv_exec *x, int32_t op, const dv_vec_spec *spec,
     return DV_OK;
 }
 
-// Creates an op whose boxes are cut at the edges of tensors, as the plan's
-// schedule says or, while schedules are chosen, if it is possible. *vec remains
-// NULL if not.
+// Creates a vector op whose boxes are cut at the edges of tensors, if the
+// plan's schedule says so or, while schedules are chosen, if that is possible.
+// Otherwise *vec remains NULL.
 static dv_status prepare_edges(dv_exec *x, const dv_vec_spec *spec,
                                dv_vec_op **vec, dv_diag *diag)
 {
@@ -267,8 +268,9 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
                        .copied = k->old_off >= 0,
                        .looks = !parts,
                        .later = 1,
-                       // The loops of a product's schedule are those of its
-                       // epilogue, unless it finishes partial sums.
+                       // The loops in the schedule of a product are those of
+                       // its epilogue, so the vector op uses them only if it
+                       // computes that epilogue from partial sums.
                        .as = product && !parts ? NULL : as,
                        .whole_p = whole.p,
                        .whole_op = whole.op,
@@ -325,8 +327,8 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
     if (other && vec.later)
         return make_kernels(x, prepared, &vec, diag);
     if (run->grid || other || (as && !product))
-        // If a grid assigns the group's tiles, they are other tiles than the
-        // plan's, for which no contractions are prepared.
+        // Contractions are prepared for the tiles of the plan, but a grid
+        // assigns tiles of its own to cores.
         return DV_OK;
     if (dv_op_has_border(k->op) && !tiles)
         return vec.later && !as ? make_kernels(x, prepared, &vec, diag) : DV_OK;
@@ -366,17 +368,18 @@ void dv_exec_describe(const dv_exec *x, int32_t op, dv_op_schedule *out)
     out->kind = prepared->product ? DV_KERNEL_PRODUCT
                 : prepared->vec   ? DV_KERNEL_STATEMENT
                                   : DV_KERNEL_STRIP;
-    // Points of a scatter run in the order of the program.
+    // The interpreter has an inner loop unless the op is a scatter, whose
+    // points must run in the order of the program.
     if (out->kind == DV_KERNEL_STRIP &&
         !dv_access_is_indirect(&x->kernels[op].op->write))
         out->inner = x->kernels[op].strip;
 }
 
-// Fails if a run needs other memory than the plan says. A plan that was read
-// may be from a machine with other caches, for which panels of packed operands
-// have other sizes: then only the memory that threads share is compared.
-// Operands with strides are packed in other ways than the plan knows, and all
-// operands in every run if the calls of kernels are recorded.
+// Fails if a run allocates other amounts of memory than the plan says. A plan
+// that was read from text may be from a machine with other caches and thus
+// other panel sizes: then only the memory that threads share is compared.
+// Nothing is if operands have strides or kernel calls are recorded, because
+// operands are then packed in ways that the plan does not know.
 static dv_status check_memory(const dv_exec *x, dv_diag *diag)
 {
     const dv_schedule *s = &x->plan->schedule;
@@ -406,7 +409,8 @@ static dv_status check_obeyed(const dv_exec *x, int32_t op, dv_diag *diag)
     dv_text said = {0}, made = {0};
     dv_exec_describe(x, op, &is);
     if (x->probing && !as->n_tiles) {
-        // The plan is to get the loops of tiles, and what they pack once.
+        // This exec supplies the loops of tiles, and what they pack once, to a
+        // plan that lacks them: neither can differ.
         is.n_tiles = 0;
         is.once |= as->once;
     }
@@ -429,7 +433,8 @@ static dv_status check_obeyed(const dv_exec *x, int32_t op, dv_diag *diag)
     return st;
 }
 
-// Returns 1 if the user wants another kernel for an op than with its group.
+// Returns 1 if the user demands a kernel for an op with which its group cannot
+// run row by row.
 static int refuses_rows(const dv_exec *x, int32_t op)
 {
     int kind = x->wanted ? x->wanted[op].kind : -1;
@@ -514,8 +519,8 @@ static void set_caches(dv_exec *x)
     x->set.l3_bytes = caches.l3_bytes;
 }
 
-// Computes what each thread needs for tiles of temporaries that are not
-// inlined, and for products.
+// Computes the bytes that each thread needs: for tile buffers of temporaries
+// that are not inlined, for products, and for copies of operands.
 static void find_thread_memory(dv_exec *x)
 {
     const dv_plan *plan = x->plan;
@@ -581,9 +586,8 @@ static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
     return DV_OK;
 }
 
-// Each strip (a buffer of
-// DV_STRIP elements) holds an operand, and one more after the n_slots operands
-// holds the accumulators.
+// The interpreter has one strip (a buffer of DV_STRIP elements of 8 bytes) for
+// each of the n_slots operands, and one more for the accumulators.
 int64_t dv_exec_strips_bytes(const dv_exec *x)
 {
     return (x->n_slots + 1) * (int64_t)DV_STRIP * 8;
@@ -627,7 +631,7 @@ dv_status dv_exec_prepare(dv_exec *x, dv_diag *diag)
 #ifndef _OPENMP
     cores = 1;
 #endif
-    // One thread suffices to find out which kernels there are.
+    // An exec that is only asked which kernels it has needs one thread.
     if (x->kind != DV_RUN_THREADS || x->probing)
         cores = 1;
     x->n_threads = (int32_t)dv_min_i64(cores, most);
@@ -671,9 +675,9 @@ void dv_exec_schedules(const dv_exec *x, dv_text *out)
                guards[x->prepared[i].guard]);
 }
 
-// Prints the op or group for which kernel number `number` of the listing was
-// generated, if it is the first of these kernels. If several ops start at the
-// same number, all but the last have no kernels of their own.
+// Prints for which op or group kernel number `number` was generated, if it is
+// the first kernel of that op or group. If several ops start at the same
+// number, all but the last have no kernels of their own.
 static void put_owner(const void *user, int64_t number, dv_text *out)
 {
     const dv_exec *x = user;
@@ -701,8 +705,8 @@ void dv_exec_list(const dv_exec *x, dv_text *out)
         dv_jit_list(x->jit, out, put_owner, x);
 }
 
-// Releases the pages of files that an op has read for the last time: its
-// operands are packed, or it is computed once.
+// Drops the file pages of constants that an op has read for the last time,
+// because its operands are packed now, or because it is computed only once.
 static void drop_packed(const dv_exec *x, const dv_op *o)
 {
     for (int r = 0; r < o->n_reads; r++) {

@@ -89,7 +89,7 @@ double dv_rate_peak(dv_dtype dtype, int32_t threads)
     return best;
 }
 
-// Copies the share of thread `id` of n threads, `times` times.
+// Copies part `id` of n equal parts of an array, `times` times.
 static void copy_part(char *to, const char *from, int64_t bytes, int64_t times,
                       int32_t id, int32_t n)
 {

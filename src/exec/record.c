@@ -36,7 +36,8 @@ typedef struct recorder {
     dv_diag *diag;
 } recorder;
 
-// The recording of this thread, for functions that kernels are replaced by.
+// The recorder of this thread, for record_call, which is called in place of
+// kernels and has no argument for it.
 static _Thread_local recorder *now;
 
 // -- Calls and loops ----------------------------------------------------------
@@ -74,7 +75,7 @@ static int alike(const dv_call *a, const dv_call *b)
 }
 
 // Returns whether the arguments of b are those of a, advanced by `times` steps.
-// `steps` is advanced past these arguments.
+// *steps points to the step of each argument, and is moved past these.
 static int is_advanced(const dv_call *a, const dv_call *b,
                        const int64_t **steps, int64_t times)
 {
@@ -87,7 +88,8 @@ static int is_advanced(const dv_call *a, const dv_call *b,
     return 1;
 }
 
-// Sets the steps from the arguments of a to those of b.
+// Stores the step from each argument of a to that of b at *steps, which is
+// moved past them.
 static void find_steps(const dv_call *a, const dv_call *b, int64_t **steps)
 {
     for (int32_t i = 0; a->args && i < a->n_args; i++)
@@ -102,8 +104,8 @@ static void drop_last(recorder *w, dv_calls *list, int32_t n)
         free_call(w, list->at[--list->n]);
 }
 
-// If the last n calls are the next iteration of the loop before them, counts
-// them there.
+// If the last n calls are the next iteration of the loop before them, removes
+// them and increments the iteration count. Returns 1 if so.
 static int extend_loop(recorder *w, dv_calls *list, int32_t n)
 {
     if (list->n <= n)
@@ -122,7 +124,8 @@ static int extend_loop(recorder *w, dv_calls *list, int32_t n)
     return 1;
 }
 
-// If the last n calls repeat the n calls before them, makes both a loop.
+// If the last n calls repeat the n calls before them, replaces all by a loop of
+// two iterations. Returns 1 if so.
 static int make_loop(recorder *w, dv_calls *list, int32_t n)
 {
     if (list->n < 2 * n)
@@ -325,7 +328,8 @@ static int same_phase(const dv_calls *a, const dv_calls *b, int32_t n_cores)
     return 1;
 }
 
-// Makes room for the lists of one more phase.
+// Makes room for the call lists of one more phase (the work between two
+// barriers), one list per core.
 static int begin_phase(recorder *w)
 {
     dv_recording *r = w->r;
@@ -345,8 +349,8 @@ static int begin_phase(recorder *w)
     return 1;
 }
 
-// Ends a phase. If it is equal to an earlier one, only its number is recorded
-// once more; a phase without calls is dropped.
+// Ends a phase. If it is equal to an earlier phase, only the number of that one
+// is recorded as the next step; a phase without calls is dropped.
 static void end_phase(recorder *w)
 {
     dv_recording *r = w->r;
@@ -380,7 +384,7 @@ static void end_phase(recorder *w)
     r->steps[r->n_steps++] = same;
 }
 
-// Records a phase: runs the loop over its cores, as a dv_parallel_for.
+// Records a phase: a dv_parallel_for that runs the loop over cores one by one.
 static void record_phase(void *user, int n, void (*body)(void *arg, int i),
                          void *arg)
 {
@@ -394,7 +398,8 @@ static void record_phase(void *user, int n, void (*body)(void *arg, int i),
 
 // -- What can be recorded -----------------------------------------------------
 
-// Returns what an op needs besides calls of kernels, or NULL.
+// Returns what an op does besides calling kernels, which cannot be recorded;
+// NULL: nothing.
 static const char *needs_more(const dv_exec *x, int32_t group, int32_t op)
 {
     const dv_op_kernels *by = &x->prepared[op];
@@ -465,8 +470,8 @@ static dv_status check_kernels(const dv_recording *r, dv_diag *diag)
 
 // -- The run ------------------------------------------------------------------
 
-// Gives everything addresses instead of memory, and computes the sizes of the
-// memory.
+// Replaces pointers to memory by made-up addresses, which arg_of recognises in
+// the arguments of calls, and computes the sizes of the memory.
 static void place_all(recorder *w)
 {
     dv_exec *x = w->r->x;
@@ -497,7 +502,7 @@ static void place_all(recorder *w)
     w->r->core_bytes = local + dv_round_up(x->workspace_bytes, 64);
 }
 
-// Records a copy; between the phases of the run, as a phase of its own.
+// Records a copy. If no phase is being recorded, the copy becomes a phase.
 static void copied(void *user, void *to, const void *from, int64_t bytes)
 {
     recorder *w = user;
@@ -525,8 +530,8 @@ static void copy_inputs(recorder *w)
                    dv_tensor_bytes(&p->tensors[t]));
 }
 
-// Runs the plan with addresses in place of memory, which belongs to the exec's
-// run again afterwards.
+// Runs the plan with made-up addresses in place of memory, and gives the exec's
+// run its memory back afterwards.
 static void run(recorder *w)
 {
     dv_run *r = &w->r->x->run;
@@ -559,7 +564,7 @@ static void run(recorder *w)
         w->status = st;
 }
 
-// Binds the operands to addresses.
+// Binds the operands to made-up addresses, which only identify them.
 static dv_status bind(dv_exec *x, dv_diag *diag)
 {
     const dv_program *p = x->plan->ops;
@@ -569,9 +574,9 @@ static dv_status bind(dv_exec *x, dv_diag *diag)
     return DV_OK;
 }
 
-// Creates the exec whose calls are recorded. It packs constants in every run;
-// the loops of a plan that packs them before the first run may have no kernels
-// for that.
+// Creates the exec whose calls are recorded, which packs constants in every
+// run. If the plan packs them before the first run, its loops may have no
+// kernels for this.
 static dv_status create_exec(dv_recording *r, dv_diag *diag)
 {
     const dv_op_schedule *ops = r->plan->schedule.ops;

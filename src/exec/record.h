@@ -14,7 +14,7 @@
 #include "jit/jit.h"
 #include "plan/plan.h"
 
-// What an argument is relative to.
+// What the argument of a recorded kernel call is relative to.
 typedef enum dv_call_base {
     DV_CALL_NUMBER,  // nothing: it is a number
     DV_CALL_OPERAND, // the memory of operand tensor `tensor`
@@ -35,16 +35,16 @@ enum {
     DV_CALL_GEMM_ARGS = 7
 };
 
-// A call or a loop. Calls of products have the arguments a, b, c and, if they
-// have any, the members of dv_gemm_args (all DV_CALL_GEMM_ARGS); moves have
-// source and destination; vector kernels have rows, n, acc and the addresses of
-// their operands.
+// A recorded call or a loop of them. Calls of products have the arguments a, b,
+// c and, if they have any, the members of dv_gemm_args (all DV_CALL_GEMM_ARGS);
+// copying kernels have source and destination; vector kernels have rows, n, acc
+// and the addresses of their operands.
 typedef struct dv_call {
     int32_t kernel; // its number, DV_CALL_LOOP or DV_CALL_COPY
     int32_t n_args; // of a loop: of all calls in it
     dv_call_arg *args;
-    // A loop: how often, the calls and loops in it, and the step per iteration
-    // of each argument in them, in their order.
+    // For a loop: its number of iterations, the calls and loops in it, and how
+    // much each of their arguments advances per iteration, in their order.
     int64_t count;
     struct dv_call **body;
     int32_t n_body;

@@ -77,8 +77,8 @@ static dv_status check_shape(const dv_tensor *t, const dv_operand *o,
     return st;
 }
 
-// Sets the offsets in elements of the first and the last element of a tensor in
-// memory. Returns 0 if they do not fit.
+// Computes the offsets in elements of the first and the last element of a
+// tensor, relative to element 0. Returns 0 if they are too large.
 static int find_extent(const dv_tensor *t, const int64_t *strides,
                        int64_t *first, int64_t *last)
 {
@@ -92,14 +92,15 @@ static int find_extent(const dv_tensor *t, const int64_t *strides,
     return *first > -(INT64_MAX / 16) && *last < INT64_MAX / 16;
 }
 
-// Returns the distance in elements between neighbours in a dim.
+// Returns the distance in elements between neighbours in dim d; 0 if its extent
+// is 1.
 static int64_t step_of(const dv_tensor *t, const int64_t *strides, int d)
 {
     return t->shape[d] > 1 ? llabs(strides[d]) : 0;
 }
 
-// In the order of the strides, each must step over all elements of the dims
-// before.
+// Elements have different addresses if, with dims in order of increasing
+// stride, each stride exceeds the span of all dims before it.
 int dv_run_strides_apart(const dv_tensor *t, const int64_t *strides)
 {
     uint32_t done = 0;
@@ -154,8 +155,9 @@ static int is_updated_copy(const dv_exec *x, int32_t tensor)
            x->kind != DV_RUN_SIM;
 }
 
-// Allocates or frees the copy of an operand, after something was bound to it or
-// kernels were prepared anew, and sets its address in kernels.
+// Gives an operand a copy, at whose address kernels find it, if the bound
+// memory has other strides than kernels use, or must not be changed. Called
+// after binding, and after kernels were prepared again.
 static dv_status place_operand(dv_run *r, int32_t i, dv_diag *diag)
 {
     const dv_tensor *t = &r->x->plan->ops->tensors[i];
@@ -262,7 +264,8 @@ int dv_run_copies(const dv_run *r, int i)
     return t >= 0 && r->owned[t] != NULL;
 }
 
-// Copies the elements of dims `d` and inner.
+// Copies dim `d` and all inner dims of a tensor, from strides `fs` to strides
+// `ts`.
 static void copy_dims(const dv_tensor *t, int d, char *to, const int64_t *ts,
                       const char *from, const int64_t *fs)
 {
@@ -298,8 +301,7 @@ static void copy_operands(dv_run *r, int back)
     }
 }
 
-// Returns the greatest common divisor of the bytes between elements of a tensor
-// and `g`.
+// Returns the greatest common divisor of `g` and the tensor's strides in bytes.
 static uint64_t common_step(const dv_tensor *t, const int64_t *strides,
                             uint64_t g)
 {
@@ -316,8 +318,8 @@ static uint64_t common_step(const dv_tensor *t, const int64_t *strides,
 }
 
 // Returns whether two bound tensors may share memory. They do not if one begins
-// after the other ends, or if their elements lie between each other's: all
-// addresses of a tensor have the same remainder by a common step of both.
+// after the other ends, or if their elements are interleaved: modulo a common
+// divisor of both tensors' strides, all addresses of a tensor are equal.
 static int may_overlap(const dv_tensor *t, const dv_bound *x,
                        const dv_tensor *u, const dv_bound *y)
 {
@@ -395,8 +397,8 @@ static dv_status own_tensors(dv_run *r, dv_diag *diag)
     return DV_OK;
 }
 
-// Allocates the buffers that a thread works in as one block, because every
-// allocation from huge pages takes at least one of these.
+// Allocates all buffers of a thread as one block, because every allocation from
+// huge pages takes at least one such page.
 static int make_thread_memory(dv_thread *w)
 {
     enum { LINE = 64 };
@@ -414,7 +416,7 @@ static int make_thread_memory(dv_thread *w)
 
 static int make_thread(dv_run *r, int32_t id)
 {
-    // Elements between arrays that different threads write, so that these do
+    // Array elements of padding, so that arrays that different threads write do
     // not share cache lines.
     enum { APART = 128 / sizeof(void *) };
     const dv_exec *x = r->x;
@@ -436,12 +438,13 @@ static int make_thread(dv_run *r, int32_t id)
     return 1;
 }
 
-// Points of a program that runs in less than about 100 us. Its threads are not
-// bound: binding the user's thread in every run, and undoing it, takes 2 us.
+// The number of points up to which a program runs in less than about 100 us.
+// Its threads are not bound to cores: binding and unbinding the user's thread
+// takes 2 us per run.
 enum { SHORT = 1 << 22 };
 
-// Makes the threads, and binds them to cores if no other run could be bound to
-// the same ones.
+// Makes the threads, and binds them to cores. Only the exec's own run is bound,
+// since its other runs would be bound to the same cores.
 static dv_status make_threads(dv_run *r, dv_diag *diag)
 {
     const dv_exec *x = r->x;
@@ -523,7 +526,8 @@ void dv_run_finish(dv_run *r)
     dv_arena_free(&r->arena);
 }
 
-// Packs the exec's constants, which must be bound, and shows them to the run.
+// Binds the exec's constants, which must be bound there, in the run as well,
+// and packs them unless they are packed already.
 static dv_status take_constants(dv_run *r, dv_diag *diag)
 {
     dv_exec *x = r->x;
@@ -626,7 +630,8 @@ static dv_status execute(dv_run *r, dv_diag *diag)
     DV_TRY(check_overlaps(r, diag));
     DV_TRY(dv_run_check_kernels(r, diag));
     copy_operands(r, 0);
-    // Other runs exist only after constants were packed.
+    // No lock is needed here: other runs of the exec exist only after constants
+    // were packed.
     if (!x->packed) {
         DV_TRY(dv_exec_pack(x, r, diag));
         x->packed = 1;

@@ -33,8 +33,8 @@ typedef struct lifetime {
     int32_t first_op, end_op;
 } lifetime;
 
-// Returns the ops of the outermost repeat around a group, or those of the
-// group.
+// Returns the ops of the outermost repeat (loop) that contains a group; if none
+// does, the ops of the group.
 static lifetime span_of(const dv_plan *plan, const dv_group *g)
 {
     const dv_program *p = plan->ops;
@@ -84,7 +84,8 @@ static void list_stored(dv_plan *plan, char *listed)
     }
 }
 
-// Gives the temporaries that are stored addresses in one memory.
+// Places the stored temporaries in one memory; those with disjoint lifetimes
+// may share bytes.
 static dv_status place_stored(dv_plan *plan, dv_arena *work, dv_diag *diag)
 {
     enum { ALIGN_BYTES = 64 };
@@ -164,8 +165,8 @@ static dv_status take_schedule(dv_plan *plan, const dv_exec *x, dv_diag *diag)
     return list_temps(plan, x, diag);
 }
 
-// Adds the loops of tiles to the products that have none. With these, some
-// constants may need no packing.
+// Copies the loops of tiles from the exec to the schedules of products that
+// lack them. With these loops, fewer constants may need packing.
 static dv_status take_tiles(dv_plan *plan, const dv_exec *x, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->ops->n_ops; i++) {
@@ -203,8 +204,8 @@ static dv_status complete(dv_plan *plan, dv_diag *diag)
     return st;
 }
 
-// Keeps what the user prescribes. Fails if the schedule is something else,
-// because there are no such kernels.
+// Stores the user's pins in the schedule. Fails if a pinned kernel was not
+// chosen, because the op cannot have it.
 static dv_status check_pins(dv_plan *plan, const dv_schedule_pins *pins,
                             dv_diag *diag)
 {

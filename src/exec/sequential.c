@@ -149,8 +149,8 @@ static int32_t next_op(const dv_walk *w)
                                        : INT32_MAX;
 }
 
-// Ends an iteration of the innermost repeat around the groups. Returns whether
-// it is an outermost one.
+// Ends an iteration of the innermost repeat (loop) that is being walked.
+// Returns whether it is an outermost one.
 static int end_iteration(dv_walk *w)
 {
     const dv_repeat *all = w->plan->ops->repeats;

@@ -14,7 +14,8 @@
 
 enum { DEFAULT_CAPACITY = 8 };
 
-// A run of an entry that is not under way.
+// A run of a cached entry (a plan and its exec) that is not executing at
+// present.
 typedef struct idle {
     dv_run *run;
     struct idle *next;
@@ -45,8 +46,8 @@ struct dv_session {
     char *text;          // of the program; owned
     dv_target target;
     dv_session_options o;
-    // What dv_session_constant has set, by tensor: `data` is NULL if nothing is
-    // set; shapes are copied to `shapes`.
+    // By tensor: what the user has bound with dv_session_constant; `data` is
+    // NULL if nothing. Its shapes are copied to `shapes`.
     dv_operand *constants;
     shape *shapes;
     pthread_mutex_t lock; // protects what follows
@@ -59,7 +60,7 @@ struct dv_session {
 
 // -- Operands -----------------------------------------------------------------
 
-// Copies an operand and finds its tensor.
+// Copies an operand that the caller passed and finds the tensor that it names.
 static dv_status read_operand(const dv_session *s, const dv_operand *given,
                               dv_operand *o, int32_t *tensor, dv_diag *diag)
 {
@@ -85,7 +86,8 @@ static dv_status read_operand(const dv_session *s, const dv_operand *given,
     return DV_OK;
 }
 
-// The operands of a call, with their names, and the params that follow.
+// The operands of one call, with their names, and the parameter values that
+// follow from their shapes.
 typedef struct call {
     dv_arena arena;
     dv_operand *operands;
@@ -126,7 +128,7 @@ static dv_status begin_call(call *c, const dv_session *s,
     return dv_infer_params(p, shapes, n_shapes, c->values, c->known, diag);
 }
 
-// Makes the program with the params of a call.
+// Makes the session's program with the parameter values of a call.
 static dv_status make_program(dv_program **out, const dv_session *s, call *c,
                               dv_diag *diag)
 {
@@ -208,7 +210,8 @@ static entry *find_entry(const dv_session *s, const call *c)
     return e;
 }
 
-// Adds an entry that is being made. Returns NULL when out of memory.
+// Adds a cache entry for a call, marked as being made. Returns NULL when out of
+// memory.
 static entry *add_entry(dv_session *s, const call *c)
 {
     size_t n = (size_t)s->program->n_params;
@@ -273,8 +276,8 @@ static dv_status make_entry(const dv_session *s, entry *e, call *c,
     return st == DV_OK ? bind_constants(s, e, diag) : st;
 }
 
-// Finds the entry for a call, or makes it; the session is locked before and
-// afterwards.
+// Finds the cache entry (plan and exec) for a call, or makes it. The session is
+// locked on entry and on return, but not while an entry is made.
 static dv_status use_entry(dv_session *s, call *c, entry **out, dv_diag *diag)
 {
     entry *e;
@@ -300,7 +303,8 @@ static dv_status use_entry(dv_session *s, call *c, entry **out, dv_diag *diag)
     return st;
 }
 
-// Drops the entries that were not used for the longest time.
+// Removes the least recently used cache entries until at most `capacity`
+// remain.
 static void evict(dv_session *s)
 {
     int64_t capacity = s->o.capacity ? s->o.capacity : DEFAULT_CAPACITY;
@@ -318,7 +322,7 @@ static void evict(dv_session *s)
 
 // -- Runs ---------------------------------------------------------------------
 
-// Returns a run of the entry that is not under way; NULL: there is none. The
+// Takes a run of the entry that is not executing; NULL: there is none. The
 // session is locked.
 static idle *take_idle(entry *e)
 {

@@ -23,7 +23,7 @@
 #include <math.h>
 #include <string.h>
 
-// What an expression is known to be where the mask leaves it out.
+// What is known of an expression's value at the points that a mask excludes.
 typedef enum masked {
     ANYTHING,
     NUMBER,           // the number `value`
@@ -40,14 +40,15 @@ typedef struct finder {
     dv_exec *x;
     const dv_group *g;
     int64_t from, by;
-    // For each op of the group: what it leaves out (by 0: nothing), the value
-    // that it would write there, and the read that has to be finite; -1: none.
+    // For each op of the group: the points that it skips (none if `by` is 0),
+    // the value that it would write there, and the read that must be finite for
+    // this to be correct (-1: none).
     dv_skip *of;
     value *left_out;
     int32_t *finite;
 } finder;
 
-// Returns the dim of an access whose index is variable v alone; -1: none.
+// Returns the dim of an access whose index is just variable v; -1: none.
 static int dim_of(const dv_op *o, const dv_access *a, int32_t v)
 {
     int found = -1;
@@ -62,7 +63,8 @@ static int dim_of(const dv_op *o, const dv_access *a, int32_t v)
     return found;
 }
 
-// Returns the variable that alone is the index of a dim; -1: none.
+// Returns the variable that is the index of dim d, without offset or factor;
+// -1: none.
 static int32_t var_at(const dv_op *o, const dv_access *a, int d)
 {
     for (int32_t v = 0; d >= 0 && v < o->n_vars; v++)
@@ -86,9 +88,8 @@ static const dv_op *op_of(const finder *f, int32_t i)
     return &f->x->plan->ops->ops[f->g->first_op + i];
 }
 
-// If a comparison of variables has the same value wherever `a` is at least `b`
-// + *from, returns 1 and sets *from to the least such number, and *holds to
-// that value.
+// If comparison e of variables a and b has one constant value wherever a >= b +
+// n, returns 1 and sets *from to the least such n and *holds to that value.
 static int compares(const dv_expr *e, int32_t a, int32_t b, int64_t *from,
                     int *holds)
 {
@@ -106,7 +107,7 @@ static int compares(const dv_expr *e, int32_t a, int32_t b, int64_t *from,
     dv_fn fn = swapped ? turned[e->fn] : (dv_fn)e->fn;
     if (x->read != a || y->read != b)
         return 0;
-    // a + x->base fn b + y->base
+    // The comparison is: a + x->base fn b + y->base.
     int strict = fn == DV_FN_GT || fn == DV_FN_LE;
     *holds = fn == DV_FN_GT || fn == DV_FN_GE;
     return dv_sub_i64(from, y->base, x->base) &&
@@ -116,9 +117,9 @@ static int compares(const dv_expr *e, int32_t a, int32_t b, int64_t *from,
 static int is_row_of(const finder *f, const dv_expr *e, const dv_op *o,
                      dv_reducer reducer, const dv_expr *of, const dv_skip *s);
 
-// Returns the product if it is known exactly in every type: one factor is 0 or
-// an infinity, and the other one is neither of these, not even when rounded to
-// f16. Other products are not known.
+// Returns the product if it is exact in every type: one factor is 0 or an
+// infinity, and the other one is neither of these, not even when rounded to
+// f16. Otherwise returns that nothing is known.
 static value product(double a, double b)
 {
     double factor = isinf(a) || a == 0 ? b : a;
@@ -189,12 +190,13 @@ static int is_row_of(const finder *f, const dv_expr *e, const dv_op *o,
         return 0;
     const dv_access *all = &r->reads[r->body->arg[0]->read];
     const dv_tensor *tensors = f->x->plan->ops->tensors;
-    // What is rounded could be infinite or 0 while no element of the row is.
+    // The result must have the row's type: rounding it to a narrower one could
+    // make it infinite or 0 though no element of the row is.
     if (all->tensor != row->tensor ||
         tensors[x->tensor].dtype != tensors[row->tensor].dtype)
         return 0;
-    // Every dim of the row's tensor is the same variable in both ops, or the
-    // reduced one.
+    // Every dim of the row's tensor must be indexed by the same variable in
+    // both ops, or by the reduced one.
     for (int d = 0; d < row->n_dims; d++) {
         int32_t mine = var_at(o, row, d), its = var_at(r, all, d);
         int at = its < 0 ? -1 : dim_of(r, &r->write, its);
@@ -206,9 +208,9 @@ static int is_row_of(const finder *f, const dv_expr *e, const dv_op *o,
     return r->body->vars && !(r->body->vars & (r->body->vars - 1));
 }
 
-// Returns whether the values that op number i of the group leaves out change
-// nothing of what it reduces; f->finite[i] becomes the read that has to be
-// finite.
+// Returns whether the reduction of op number i in the group has the same result
+// without the points that it skips. f->finite[i] becomes the read that must be
+// finite for this.
 static int reduces_nothing(finder *f, int32_t i)
 {
     const dv_op *o = op_of(f, i);
@@ -221,8 +223,8 @@ static int reduces_nothing(finder *f, int32_t i)
     value v = value_of(f, o, s, e);
     if (r->fn == DV_RED_MAX)
         return v.is == NUMBER && v.number == -INFINITY;
-    // Only of kernels that sum a single read is it known that they add in steps
-    // that divide f->by; others could round differently.
+    // Only kernels that sum a single read are known to add in steps that divide
+    // f->by; others could round differently without the skipped zeros.
     if (sum && e->kind == DV_EXPR_READ && !by->product)
         return v.is == ZERO_OR_NAN || (v.is == NUMBER && v.number == 0);
     if (!sum || !dv_expr_applies(e, DV_FN_MUL) || !by->product)
@@ -243,8 +245,8 @@ static int reduces_nothing(finder *f, int32_t i)
     return 0;
 }
 
-// Returns whether every reader of what op number i writes leaves out the same
-// points, and the result is kept for one tile only.
+// Returns whether all ops that read the result of op number i skip the same
+// points of it, and it is kept for one tile only.
 static int readers_agree(const finder *f, int32_t i)
 {
     const dv_op *o = op_of(f, i);
@@ -269,8 +271,8 @@ static int readers_agree(const finder *f, int32_t i)
     return 1;
 }
 
-// Returns whether op number i of the group can leave out what f->of says, given
-// what the others leave out.
+// Returns whether op number i of the group can skip the points in f->of[i],
+// given what the other ops skip.
 static int may_leave_out(finder *f, int32_t i)
 {
     int32_t op = f->g->first_op + i;
@@ -286,9 +288,9 @@ static int may_leave_out(finder *f, int32_t i)
     return o->vars[s->var].reduce ? reduces_nothing(f, i) : readers_agree(f, i);
 }
 
-// Gives op number i the variables that correspond to those of another op of the
-// group by a tensor that one writes and the other reads. Returns 1 if it got
-// some.
+// Lets op number i skip the points that correspond to those which op `other`
+// skips, by a tensor that one of them writes and the other reads. Returns 1 if
+// op i skips points now.
 static int follow(finder *f, int32_t i, const dv_access *mine, int32_t other,
                   const dv_access *its)
 {
@@ -304,8 +306,8 @@ static int follow(finder *f, int32_t i, const dv_access *mine, int32_t other,
     return 1;
 }
 
-// Spreads what one op leaves out to all ops that read what it writes, or write
-// what it reads.
+// Lets all ops skip points that write what a skipping op reads, or read what it
+// writes, until nothing changes.
 static void spread(finder *f)
 {
     int32_t n = f->g->end_op - f->g->first_op;
@@ -323,9 +325,8 @@ static void spread(finder *f)
     }
 }
 
-// Removes ops from those that leave points out until every one that remains may
-// leave out its own.
-// Returns whether a product is among them.
+// Until nothing changes, stops ops from skipping points if they cannot do so
+// correctly. Returns whether a product among the remaining ops skips points.
 static int settle(finder *f)
 {
     int32_t n = f->g->end_op - f->g->first_op;
@@ -354,16 +355,16 @@ static int settle(finder *f)
     return product;
 }
 
-// Returns the elements that vector kernels add at a time at most: lanes times
-// copies of the loop. Adding a multiple of this many zeros to a sum changes
-// none of its bits.
+// Returns the most elements that vector kernels add at a time: vector lanes
+// times copies of the unrolled loop. Adding a multiple of this many zeros to a
+// sum changes none of its bits.
 static int64_t step_of(const dv_exec *x)
 {
     return 8 * dv_jit_isa(x->jit)->vector_bytes / (int64_t)sizeof(float);
 }
 
-// Tries the mask that op number i applies by a comparison of a and b. Returns
-// whether it saves products.
+// Tries to skip points that op number i masks by e, a comparison of variables a
+// and b. Returns whether that shortens a product.
 static int try_mask(finder *f, int32_t i, const dv_expr *e, int32_t a,
                     int32_t b)
 {
@@ -380,7 +381,8 @@ static int try_mask(finder *f, int32_t i, const dv_expr *e, int32_t a,
     return settle(f);
 }
 
-// Looks for masks in an expression of op number i.
+// Searches an expression of op number i for a mask (a select by a comparison of
+// two variables) that lets products skip points. Returns 1 if found.
 static int find_mask(finder *f, int32_t i, const dv_expr *e)
 {
     const dv_expr *test = dv_expr_applies(e, DV_FN_SELECT) ? e->arg[0] : NULL;
@@ -397,7 +399,8 @@ static int find_mask(finder *f, int32_t i, const dv_expr *e)
     return 0;
 }
 
-// Creates the contractions of shorter tiles of the products of a group.
+// Creates contractions for the shorter tiles of a group's products that skip
+// points.
 static dv_status prepare(dv_exec *x, int32_t group, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[group];
@@ -413,7 +416,7 @@ static dv_status prepare(dv_exec *x, int32_t group, dv_diag *diag)
     return DV_OK;
 }
 
-// Finds what a group may leave out while schedules are chosen.
+// Chooses, while schedules are chosen, which points the ops of a group skip.
 static dv_status choose(dv_exec *x, int32_t group, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[group];
@@ -440,9 +443,9 @@ static dv_status choose(dv_exec *x, int32_t group, dv_diag *diag)
     return st == DV_E_LIMIT ? DV_OK : st ? prepare(x, group, diag) : DV_OK;
 }
 
-// Takes what a group leaves out from the plan; what the kernels of
-// this machine cannot leave out is not taken over, and the plan is refused when
-// it is compared with what was taken.
+// Takes from the plan which points a group's ops skip. What this machine's
+// kernels cannot skip is not taken; comparing the kernels with the plan
+// (check_obeyed) then fails.
 static dv_status obey(dv_exec *x, int32_t group, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[group];
@@ -501,7 +504,8 @@ static int all_finite(const float *x, int64_t n, int64_t step)
     return !bad;
 }
 
-// Returns whether the elements of a read in a box are finite.
+// Returns whether all elements that read `f` of an op accesses in a tile are
+// finite.
 static int read_is_finite(const dv_op *o, const dv_flat *f, const dv_tile *t,
                           const float *base)
 {

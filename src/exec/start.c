@@ -64,7 +64,7 @@ static dv_status create(dv_run *r, dv_diag *diag)
                    "the thread of a run cannot be created");
 }
 
-// Returns whether the run was started and not waited for.
+// Returns whether the run was started in the background and not yet waited for.
 static int is_started(const dv_run *r)
 {
     dv_background *b = r->background;
@@ -92,7 +92,7 @@ dv_status dv_run_now(dv_run *r, dv_diag *diag)
 dv_status dv_run_start(dv_run *r, dv_diag *diag)
 {
     DV_TRY(refuse_started(r, diag));
-    // A child of fork does not have the thread of its parent.
+    // A child process does not inherit the parent's background thread.
     if (!r->background || r->background->process != getpid())
         DV_TRY(create(r, diag));
     dv_background *b = r->background;

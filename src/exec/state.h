@@ -20,7 +20,8 @@
 // every thread has a buffer for one tile of it, with its own strides.
 typedef struct dv_tile_buffer {
     int32_t tensor, op; // the tensor's number, and the op that writes it
-    // Where it begins and ends in the thread's memory for tiles.
+    // Byte offsets in the thread's memory for tiles at which it begins and
+    // ends.
     int64_t off_bytes, end_bytes;
     int64_t *strides; // strides of the buffer, in elements
 } dv_tile_buffer;
@@ -35,8 +36,8 @@ typedef struct dv_group_exec {
     int parts; // 1 if a reduction is split over tiles, which takes two phases
     // Runs the group's ops together, row by row; NULL: the ops run one by one.
     dv_rows *rows;
-    // The number of kernels in the cache before those that run the group row by
-    // row were generated, by which listings assign kernels to groups.
+    // The number of kernels in the cache before those for the group's rows were
+    // generated; listings find from it which kernels are the group's.
     int64_t kernels;
     // The grid that assigns the group's tiles to cores; NULL: the group's deals
     // (ranges of tiles per core) assign them.
@@ -48,9 +49,9 @@ typedef struct dv_group_exec {
     int steal;
 } dv_group_exec;
 
-// The prepared kernels of an op: of a matrix product, else vector kernels. If
-// both pointers are NULL, the interpreter (strip/) runs the op, or the group's
-// rows do.
+// The prepared kernels of an op: of a matrix product, or else vector kernels.
+// If both pointers are NULL, the interpreter (strip/) runs the op, or the
+// kernels of its group's rows do.
 typedef struct dv_op_kernels {
     dv_product *product;
     // Vector kernels. If the op runs as a product whose tiles are partial sums,
@@ -61,12 +62,12 @@ typedef struct dv_op_kernels {
     // Condition on the values that a tile reads; a tile that violates it runs
     // in the interpreter (vec_range.h).
     dv_guard guard;
-    // What the op need not compute (skip.c), and the read that has to be finite
-    // for that; -1: none.
+    // The points that a mask lets the op skip (skip.c), and the read that must
+    // be finite for that (-1: none).
     dv_skip skip;
     int32_t finite;
-    // The number of kernels in the cache before this op's were generated, by
-    // which listings assign kernels to ops.
+    // The number of kernels in the cache before this op's were generated;
+    // listings find from it which kernels are the op's.
     int64_t kernels;
 } dv_op_kernels;
 
@@ -86,8 +87,8 @@ typedef struct dv_thread {
     void *stage; // memory for copies of operands with a border
     void **from; // address of element 0 of each tensor that is copied there
     void **at;   // address of element 0 of each access of the current op
-    // The elements that were last tested for being finite, by their address,
-    // and whether they are; NULL: none, since the current group began.
+    // The address of the elements that were last tested for being finite, and
+    // the result of the test; NULL: none since the current group began.
     const void *tested;
     int32_t tested_for; // the op that reads them
     int finite;
@@ -105,8 +106,8 @@ struct dv_run {
     dv_exec *x;
     dv_arena arena; // holds the small arrays
     void **data;    // address of each tensor, as kernels see it
-    // The tensors that this run allocated, which it frees: temporaries, if the
-    // plan has no schedule, and copies of operands.
+    // By tensor, memory that this run allocated and frees: copies of operands
+    // and, if the plan has no schedule, temporaries.
     void **owned;
     dv_bound *bound; // the memory that the user bound to each tensor
     // Memory of the temporaries that the plan stores; owned.
@@ -131,9 +132,9 @@ struct dv_run {
     void *pool;
     dv_progress progress;
     void *user;
-    // Asked whether to go on (dv_exec_watch); NULL: nobody is. `cancelled` is 1
-    // if the current execution was stopped. Only `caller`, the thread that
-    // runs, uses them.
+    // Callback that returns whether the run is to end (dv_exec_watch), or NULL.
+    // `cancelled` is 1 if it ended the current execution. Only the thread that
+    // runs, `caller`, uses these.
     int (*watch)(void *user, double done);
     void *watch_user;
     int cancelled;
@@ -142,13 +143,13 @@ struct dv_run {
     double tile_work; // of the tile that runs, sequentially
     // Seconds per group, borrowed from dv_exec_time_groups; NULL: not timed.
     double *spent;
-    // Records a copy to a snapshot, which is then not made (record.c); NULL:
-    // the copy is made.
+    // Callback that records a copy to a snapshot instead of making it
+    // (record.c); NULL: the copy is made.
     void (*copied)(void *pool, void *to, const void *from, int64_t bytes);
     dv_exec_hooks hooks;
     dv_status hook_status; // what the last call of a hook returned
-    // 1 if only the groups that are computed once run; 0: all others, or all if
-    // the executor computes nothing once.
+    // 1 if only the groups run that are computed once, before the first run; 0:
+    // all other groups, or all if the executor computes nothing once.
     int once;
     // Where the next execution begins (dv_exec_resume_at); -1: at its first op.
     int32_t from_repeat;
@@ -187,9 +188,9 @@ struct dv_exec {
     int *written;      // a dv_written, by tensor
     int32_t op_failed; // the op whose preparation has failed; -1: none
     int packed;        // 1 if the constants that the plan packs once are packed
-    // The elements of tensors that are computed once, by tensor; NULL if they
-    // are not there (yet, or any more). NULL as a whole if this executor
-    // computes nothing once. Owned (once.c).
+    // By tensor: the elements of those that are computed once; NULL if they do
+    // not exist yet, or no more. NULL as a whole if this executor computes
+    // nothing once. Owned (once.c).
     void **once;
     dv_group_exec *group; // run-time data, one entry per group
     // Bytes of each thread's memory for tiles, for packed operands, and for
@@ -214,16 +215,17 @@ struct dv_exec {
 // that the plan lists or, if the plan has no schedule, those for which it pays.
 // Fills the fields of the exec that describe their buffers.
 dv_status dv_exec_find_locals(dv_exec *x, dv_diag *diag);
-// Gives buffers of a group that are not in use at the same time the same bytes,
-// after it was decided that its ops run one by one.
+// Lets tile buffers of a group overlap if they are not in use at the same time.
+// Called after it was decided that the group's ops run one by one.
 void dv_exec_share_locals(dv_exec *x, int32_t group);
-// Finds what the ops of a group need not compute or, if the plan has a
-// schedule, obeys it, and creates the contractions of shorter tiles (skip.c).
+// Finds which points the ops of a group skip because of a mask, or takes them
+// from the plan's schedule, and creates contractions for the shorter tiles
+// (skip.c).
 dv_status dv_exec_find_skips(dv_exec *x, int32_t group, dv_diag *diag);
-// Returns whether the current tile of a group may be computed without the
-// points that its ops may skip: the values that have to be finite are.
+// Returns whether the ops of a group may skip points in the current tile: the
+// values that must be finite for that are.
 int dv_exec_may_skip(dv_thread *w, int32_t group, int64_t tile);
-// Removes from a tile what the op need not compute.
+// Removes from a tile the points that the op skips.
 void dv_skip_cut(const dv_skip *s, dv_tile *t);
 // Creates an exec that is only inspected, never run (exec.c). The pass
 // `schedule` asks it which kernels there are for a plan without a schedule or,
@@ -254,10 +256,10 @@ typedef struct dv_walk {
     } around[DV_MAX_NESTING];
     int32_t depth;
     int64_t from_round; // iterations of the first repeat that are skipped
-    // 1: the walk visits only groups that are computed once; 0: all groups; -1:
-    // only the others.
+    // 1: the walk visits only groups that are computed once; -1: only groups
+    // that are not; 0: all groups.
     int once;
-    // What dv_walk_next has found.
+    // What the last step of dv_walk_next is about; see dv_walk_step.
     int32_t group, repeat;
     int64_t round;
 } dv_walk;
@@ -265,8 +267,8 @@ typedef struct dv_walk {
 // outermost repeat, after `round` iterations of it.
 void dv_walk_begin(dv_walk *w, const dv_plan *plan, int32_t repeat,
                    int64_t round);
-// What comes next: a group (w->group), or the end of an iteration of an
-// outermost repeat (w->repeat, and w->round, which counts from 1).
+// What dv_walk_next has found: a group (w->group), or the end of an iteration
+// of an outermost repeat (w->repeat, and w->round, which counts from 1).
 typedef enum dv_walk_step {
     DV_WALK_END,
     DV_WALK_GROUP,
@@ -290,8 +292,9 @@ void dv_exec_free_once(dv_exec *x);
 int64_t dv_exec_once_bytes(const dv_exec *x);
 void dv_exec_unprepare(dv_exec *x);
 // dv_exec_pack computes what is computed once, with the threads that run `r`,
-// and packs the bound constants that the plan packs once and that are not
-// packed yet; dv_exec_unpack forgets what was packed of a tensor (-1: of all).
+// and packs the bound constants that the plan packs once, unless they are
+// packed already; dv_exec_unpack releases the packed elements of a tensor (-1:
+// of all).
 dv_status dv_exec_pack(dv_exec *x, const dv_run *r, dv_diag *diag);
 void dv_exec_unpack(dv_exec *x, int32_t tensor);
 // Returns the bytes of the interpreter's operands, per thread.
@@ -306,30 +309,33 @@ int32_t dv_operand_tensor(const dv_program *p, int i);
 // Returns the number of the tensor that can be bound by this name.
 dv_status dv_exec_find_operand(int32_t *tensor, const dv_exec *x,
                                const char *name, dv_diag *diag);
-// Returns whether no two elements can have the same address.
+// Returns whether the elements of a tensor with these strides are sure to have
+// different addresses.
 int dv_run_strides_apart(const dv_tensor *t, const int64_t *strides);
-// Fails if no array can have these strides.
+// Fails if these strides reach beyond 64 bits, or if two elements of an output
+// could share an address.
 dv_status dv_run_check_strides(const dv_program *p, int32_t tensor,
                                const int64_t *strides, dv_diag *diag);
 // Binds element 0 of a tensor; strides NULL: it is row-major.
 dv_status dv_run_set(dv_run *r, int32_t tensor, void *data,
                      const int64_t *strides, dv_diag *diag);
-// Makes a run in which nothing is bound, without its memory, and frees both
-// (run.c).
+// Initialises a run in which nothing is bound and no memory is allocated;
+// dv_run_finish frees it together with its memory (run.c).
 dv_status dv_run_init(dv_run *r, dv_exec *x, dv_diag *diag);
 void dv_run_finish(dv_run *r);
-// Allocates the memory of a run, whose other fields are set or zero, and frees
-// it (run.c). The tensors that are bound stay bound.
+// Allocates the memory of a run, whose other fields are set or zero;
+// dv_run_release frees it (run.c). The tensors that are bound stay bound.
 dv_status dv_run_allocate(dv_run *r, dv_diag *diag);
 void dv_run_release(dv_run *r);
 // Fails if this machine cannot run the kernels.
 dv_status dv_run_check_kernels(const dv_run *r, dv_diag *diag);
-// Executes the plan once, on the calling thread and those that it employs.
+// Executes the plan once, on the calling thread and the other threads of the
+// run.
 dv_status dv_run_execute(dv_run *r, dv_diag *diag);
 // Ends and frees the thread that dv_run_start has made (start.c).
 void dv_run_end(dv_run *r);
-// Asks the caller's `watch`, if there is one, and returns whether the run is to
-// end. Does nothing on other threads than the one that runs.
+// Calls the caller's `watch`, if there is one, and returns whether the run is
+// to end. Does nothing on threads other than the one that runs.
 int dv_run_is_cancelled(dv_run *r);
 // Runs all groups: on the threads (threads.c), or in order on the calling
 // thread (sequential.c).

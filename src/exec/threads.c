@@ -53,8 +53,8 @@ static void wait_all(dv_run *r, int32_t n)
             sched_yield();
 }
 
-// What is done with all tiles before the threads synchronise: whole tiles are
-// computed, or only their partial sums, or partial sums are added up.
+// What a phase does with all tiles before the threads synchronise: compute
+// whole tiles, compute only their partial sums, or add up partial sums.
 typedef enum phase { WHOLE, PARTS, COMBINE } phase;
 
 // A thread of a run: its run, its exec, its number `id`, the number n of
@@ -73,13 +73,14 @@ typedef struct thread {
 
 // -- Tiles: one op on one box at a time ---------------------------------------
 
-// The position of a dv_thread in its work of a phase: an op and a tile of it.
+// The position of a thread in its work of the current phase: an op and a tile
+// of it.
 typedef struct cursor {
     const thread *me;
     dv_thread *w;
     int32_t source; // number of the next deal, or of the next range of the grid
-    // Tiles that are left of the current deal or range, or of those that were
-    // taken from the queue.
+    // The tiles that remain of the current deal (a range of tiles per core), of
+    // a range of the grid, or of those that were taken from the queue.
     int64_t next, end;
     int64_t tile, n_tiles; // the current tile; n_tiles > 1 if rows span several
     int skips;             // 1 if ops skip what they need not compute of it
@@ -213,13 +214,15 @@ static int next_tile(cursor *c)
     c->op = c->me->first;
     if (!spans)
         place_locals(c->w, p, c->tile);
-    // Recorded calls are replayed whatever the values are.
+    // Nothing may be skipped that depends on values if calls are recorded,
+    // because they are replayed with other values.
     c->skips = p->skips && !r->x->called &&
                dv_exec_may_skip(c->w, c->me->group, c->tile);
     return 1;
 }
 
-// Sets c->box to the current tile of the op, and c->what to what is done there.
+// Sets c->box to what the current tile has of the op, and c->what to whether it
+// is computed there as a whole or in parts.
 static void find_box(cursor *c)
 {
     const dv_exec *x = c->me->x;
@@ -270,7 +273,8 @@ static int64_t n_results(const dv_op *o, const dv_tile *t)
     return n;
 }
 
-// Returns the accumulators of a tile or of a range of the grid.
+// Returns the accumulators number `slot`: those of a tile or of a range of the
+// grid.
 static unsigned char *accumulators(const dv_run *r, int64_t slot)
 {
     return r->parts + slot * r->x->part_bytes;
@@ -404,7 +408,7 @@ static int ends_run(const dv_run *r, int32_t group)
            !r->spent && !r->progress;
 }
 
-// Computes the work that the current phase has for a dv_thread.
+// Does the work that the current phase has for thread i of the run.
 static void run_share(const thread *me, int32_t i)
 {
     dv_run *r = me->r;
@@ -433,8 +437,8 @@ static void run_share_in_pool(void *arg, int i)
     run_share(arg, i);
 }
 
-// Runs the current phase; every thread calls it, of a thread pool only the one
-// that runs.
+// Runs the current phase. All threads of the run call this or, if the caller
+// has a thread pool, only one, which distributes the work to the pool.
 static void run_phase(thread *me)
 {
     dv_run *r = me->r;
@@ -531,9 +535,9 @@ static int has_failed(const thread *me)
            !r->hooks.after_round;
 }
 
-// Goes on to the next phase: all ops of a group or, if it has split reductions,
-// one of its ops, which do not depend on one another. Returns 0 at the end of
-// the run.
+// Goes on to the next phase, which runs all ops of a group or, if the group has
+// partial sums, only one of them, whose parts are combined in a phase of their
+// own. Returns 0 at the end of the run.
 static int next_phase(thread *me)
 {
     const dv_exec *x = me->x;

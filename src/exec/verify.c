@@ -363,7 +363,8 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
 
 // -- Comparing samples: elements that are recomputed one by one --------------
 
-// Copies all tensors in memory if the last iteration of the repeat begins next.
+// Copies all tensors in memory if the next iteration is the last one of the
+// repeat whose tensors are to be kept.
 static dv_status copy_before_last(void *user, int32_t repeat, int64_t round)
 {
     dv_kept_round *k = user;
@@ -393,15 +394,15 @@ void dv_keep_round(dv_kept_round *k, dv_exec *x, const dv_program *p,
             x, &(dv_exec_hooks){.after_round = copy_before_last, .user = k});
 }
 
-// What the samples taken so far say about a tensor.
+// The results of the samples taken so far of one tensor.
 typedef struct sampled_tensor {
     double size; // largest magnitude after the run; negative: not known yet
     double off;  // largest error found
     int64_t n, n_loose;             // elements compared, and those undecided
     int64_t n_from_inputs;          // those recomputed from the inputs
     int64_t n_missed[DV_N_SAMPLED]; // tiles without a sample, by reason
-    // An output's number in the program as written, and whether its last
-    // element was recomputed from the inputs.
+    // An output's tensor number in the program as written, and the result of
+    // recomputing its last sampled element from the inputs.
     int32_t in_source;
     dv_sampled is;
 } sampled_tensor;
@@ -539,8 +540,8 @@ static int find_box(const dv_plan *plan, int32_t op, int64_t tile, dv_tile *box)
     return 1;
 }
 
-// Draws an element of a tile: along every variable its first, its last or any
-// one.
+// Draws an element of a tile at random; along every variable, the first and the
+// last value are preferred.
 static int64_t draw_element(sampling *c, int32_t op, const dv_tile *box)
 {
     const dv_op *o = &c->plan->ops->ops[op];
@@ -615,8 +616,9 @@ static dv_status sample_tiles(sampling *c, dv_sampler *x)
 }
 
 // Samples the outputs in turn until the time budget is spent. In the first
-// turn, each gets an equal share of the remaining time. A turn takes a block of
-// LIKE neighbouring elements, because neighbours often need the same operands.
+// round, each gets an equal share of the remaining time. A turn takes a block
+// of LIKE neighbouring elements, because neighbours often need the same
+// operands.
 static dv_status sample_outputs(sampling *c, dv_sampler *x)
 {
     enum { LIKE = 8 };
@@ -677,8 +679,8 @@ static dv_status sample(sampling *c, const dv_program *p, int from_inputs)
     return st;
 }
 
-// Sets what the verdict says of all samples: whether they decide anything, and
-// what was missed.
+// Fills in the parts of the verdict that concern all samples: whether they
+// decide anything, and what was missed.
 static void conclude(const sampling *c, dv_missed *missed)
 {
     static const char *const why[] = {
@@ -697,7 +699,8 @@ static void conclude(const sampling *c, dv_missed *missed)
                     (dv_missed){t->name, s->n_missed[k], why[k]};
         if (!t->is_output)
             continue;
-        // The budget may be spent before the first element of an output.
+        // An output without any failed attempt may still have no sample: the
+        // time budget was spent before its first element.
         dv_sampled is = s->is == DV_SAMPLED ? DV_SAMPLE_LATE : s->is;
         if (is != DV_SAMPLE_LATE || s->n_from_inputs == 0)
             missed[v->n_missed++] = (dv_missed){t->name, 0, why[is]};

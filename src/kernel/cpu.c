@@ -59,7 +59,8 @@ static int all(unsigned v, unsigned bits)
 static int may_use_tiles(void)
 {
 #ifdef __linux__
-    // Arguments of arch_prctl: ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA.
+    // Arguments of arch_prctl for AMX: ARCH_REQ_XCOMP_PERM and
+    // XFEATURE_XTILEDATA.
     enum { REQUEST = 0x1023, TILES = 18 };
     return all(kept(), XCR0_TILES) &&
            syscall(SYS_arch_prctl, REQUEST, TILES) == 0;

@@ -11,7 +11,7 @@
 #include "base/dtype.h"
 #include "base/text.h"
 
-// The architecture whose machine code the kernels of an instruction set are.
+// The architecture for which the kernels of an instruction set are generated.
 typedef enum dv_isa_family { DV_ISA_A64, DV_ISA_X64 } dv_isa_family;
 
 typedef struct dv_isa {
@@ -42,9 +42,9 @@ typedef struct dv_isa {
     // L1 and L2 for narrow types (bf16, i8).
     int l1_eighths_panels, l2_eighths_block, l2_eighths_block_f64,
         l1_eighths_pairs, l2_eighths_pairs;
-    // The same for L1 in kernels that the search for the best loop order tries.
-    // With AVX-512 a longer k was measured to be faster there, even though its
-    // panel of B is larger than L1.
+    // How many eighths of L1 panels may fill in the kernels that the search for
+    // the best loop order tries. With AVX-512 a longer k was measured to be
+    // faster in these, even though its panel of B is larger than L1.
     int search_of_l1;
     // Width in vectors of the widest micro-tile (block of results in registers)
     // that the search for the best loop order considers: on NEON one more than
@@ -56,8 +56,8 @@ typedef struct dv_isa {
     int streams; // 1 if kernels can store C past the caches
 } dv_isa;
 
-// All instruction sets that divvy has kernels for. Of those that one machine
-// has, the best comes first.
+// All instruction sets that divvy has kernels for. Among those that one machine
+// supports, the first in this table is the best.
 extern const dv_isa dv_isas[];
 extern const int dv_n_isas;
 
@@ -65,16 +65,17 @@ extern const int dv_n_isas;
 // one that the environment variable DIVVY_CPU names, if the machine has it, or
 // else the best. NULL: the machine has none of them.
 const dv_isa *dv_isa_host(void);
-// Returns the best instruction set of this machine, whatever DIVVY_CPU names.
+// Returns the best instruction set of this machine, even if DIVVY_CPU names
+// another one.
 const dv_isa *dv_isa_best(void);
 // Returns the instruction set of this name, or NULL.
 const dv_isa *dv_isa_find(const char *name);
 // Prints the names of all instruction sets, each after a space.
 void dv_isa_names(dv_text *out);
-// Returns the instruction set with the longest vectors of at most this many
-// bytes; of several, the one with the fewest extensions. If all vectors are
-// longer, returns the set with the shortest ones. For planners, which know the
-// length of a target's vectors but not always its name.
+// Returns the instruction set with the longest vectors of at most
+// `vector_bytes` bytes; of several, the one with the fewest extensions. If all
+// vectors are longer, returns the set with the shortest ones. For planners,
+// which know the length of a target's vectors but not always its name.
 const dv_isa *dv_isa_of_vector(int64_t vector_bytes);
 // Returns whether this machine can run kernels of this instruction set.
 int dv_isa_supported(const dv_isa *isa);

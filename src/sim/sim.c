@@ -23,8 +23,8 @@ struct dv_sim {
     // Snapshot (copy) of the tensor that the current op both reads and
     // overwrites, from before the op; owned.
     unsigned char *old;
-    // For each access of the current op, a copy of the elements that the core
-    // needs, in row-major order; owned, allocated once.
+    // For each access of the current op, the core's copy of the elements that
+    // it needs, in row-major order; owned, allocated once.
     unsigned char **images;
     // For each read of the current op that receives a resident tensor over the
     // ring: the tensor, collected from the scratchpads of all cores; owned,
@@ -47,12 +47,12 @@ struct dv_sim {
     // into the scratchpads for it, and, for the first op of a group, how often
     // several cores worked on the group; owned.
     op_starts *starts;
-    // The first core that worked on the current group, or -1; and whether
-    // another one did.
+    // The core that worked on the current group last, or -1; and whether a
+    // different core did before.
     int64_t first_core;
     int several_cores;
-    // Number of the tile that the cores of a group which loops over tiles are
-    // computing, counted on each core.
+    // In a group that loops over tiles: how many tiles each core has completed,
+    // which is the number of its current tile.
     int64_t round;
     // The scratchpads of all cores, one after the other; owned. NULL: the plan
     // keeps no tensor resident in them.
@@ -120,8 +120,8 @@ static int64_t even_length(const addresses *p)
 }
 
 // Finds and caches the run (equally spaced elements) that contains element
-// number `at`. Returns the element's address; NULL: it is not in the box that
-// is resident.
+// number `at`. Returns the element's address; NULL: the scratchpad's box of the
+// tensor does not contain it.
 static unsigned char *find_run(addresses *p, int64_t at)
 {
     int64_t coords[DV_MAX_DIMS], rest = at;
@@ -152,8 +152,8 @@ static unsigned char *find_run(addresses *p, int64_t at)
     return p->run + (c - first) * p->step;
 }
 
-// Returns the address of element number `at` of the tensor; NULL: it is not in
-// the box that is resident.
+// Returns the address of element number `at` of the tensor; NULL: the
+// scratchpad's box of the tensor does not contain it.
 static inline unsigned char *element_at(addresses *p, int64_t at)
 {
     uint64_t i = (uint64_t)(at - p->first);
@@ -250,7 +250,7 @@ static void count_passed(dv_sim *m, dv_sim_traffic *core, int64_t received,
     core->pass_bytes += passed;
 }
 
-// Counts bytes that a core received from another one.
+// Counts bytes that a core received from another core by a copy.
 static void count_copied(dv_sim *m, dv_sim_traffic *core, int64_t bytes)
 {
     m->moved.ring_bytes += bytes;
@@ -259,8 +259,8 @@ static void count_copied(dv_sim *m, dv_sim_traffic *core, int64_t bytes)
     core->link_bytes += bytes;
 }
 
-// Copies a core's part of a resident tensor from main memory to its home in the
-// scratchpad or, with `store`, back.
+// Copies a core's part of a resident tensor from main memory to its home
+// (place) in the core's scratchpad or, with `store`, back.
 static void exchange_home(dv_sim *m, int32_t op, int32_t home, int64_t core,
                           int store)
 {
@@ -311,8 +311,8 @@ static void gather_home(dv_sim *m, int32_t op, int32_t home, int64_t core)
     }
 }
 
-// Collects the tensors that the reads of an op receive from other cores'
-// scratchpads. Elements that no core holds stay poisoned.
+// Collects the tensors that an op receives from other cores' scratchpads.
+// Elements that no core holds keep the poison (the byte DV_POISON).
 static void collect_passing(dv_sim *m, int32_t op)
 {
     const dv_op *o = &m->plan->ops->ops[op];
@@ -330,8 +330,8 @@ static void collect_passing(dv_sim *m, int32_t op)
     }
 }
 
-// Returns whether a home of a group that loops over tiles still holds what the
-// core loaded for its tile before.
+// Returns whether a home (the place of a resident tensor) needs no load for the
+// current tile, because it holds what the core loaded for its previous one.
 static int is_loaded(const dv_sim *m, const dv_home *h, int64_t core)
 {
     dv_view v;
@@ -524,8 +524,7 @@ const dv_sim_traffic *dv_sim_moved(const dv_sim *m)
     return &m->moved;
 }
 
-// Returns the bytes that cores passed along the ring which carried most for an
-// op.
+// Returns the bytes that cores passed along the busiest ring during an op.
 static int64_t busiest_ring(const dv_sim *m, int32_t op)
 {
     const dv_target *t = &m->plan->target;
@@ -668,18 +667,18 @@ typedef struct visitor {
     unsigned char *image;
     int size;  // bytes of an element in host format
     int64_t n; // elements counted so far
-    // 1 for an indirect access, whose elements are counted once for every index
-    // that selects them.
+    // 1 for an indirect access: an element is counted once for every index that
+    // selects it, not only once in all.
     int each;
-    // 1 if elements may be outside of the tensor, which are not visited.
+    // 1 if the access may leave the tensor; elements outside are not visited.
     int leaves;
     int32_t ring; // what it receives over the ring, see dv_ring_of
-    // If that is a home, the core's own part of it, and how many elements were
-    // found there.
+    // If elements come over the ring from a home (place of a resident tensor):
+    // the core's own part of it, and how many elements were found in that part.
     addresses own;
     int64_t n_own;
     int n_vars; // number of variables that the access depends on
-    // The variables of the access, by decreasing stride.
+    // The variables that the access depends on, by decreasing stride.
     int8_t var[DV_MAX_VARS];
 } visitor;
 
@@ -761,8 +760,8 @@ static void visit_row(visitor *w, int64_t at, int64_t step, int64_t n, int wipe)
     }
 }
 
-// Counts the elements that were visited: as moved from or to main memory, or as
-// received over the ring.
+// Counts the visited elements: as moved from or to main memory, or as received
+// over the ring.
 static void count_visit(const visitor *w, const dv_tile *b)
 {
     dv_sim *m = w->m;
@@ -786,7 +785,8 @@ static void visit(dv_sim *m, dv_strips *s, int k, const dv_tile *b, purpose why)
 {
     visitor w = visitor_of(m, s, k, why);
     int64_t point[DV_MAX_VARS];
-    // Variable along which elements are equally spaced; -1: none.
+    // The variable along which the row of equally spaced elements runs; -1:
+    // elements are visited one by one.
     int row = w.each || w.leaves ? -1 : w.n_vars - 1;
     int64_t step = row < 0 ? 0 : w.f->coef[w.var[row]];
     int64_t n = row < 0 ? 1 : b->end[w.var[row]] - b->begin[w.var[row]];
@@ -809,8 +809,8 @@ static void visit(dv_sim *m, dv_strips *s, int k, const dv_tile *b, purpose why)
 }
 
 // Visits the elements of all reads of the op in a box. Index tensors are copied
-// to the core before the indirect reads that use them, and wiped from it after
-// these.
+// to the core before the indirect reads that use them, and the copies are
+// cleared after these.
 static void visit_reads(dv_sim *m, dv_strips *s, const dv_tile *b, purpose why)
 {
     const dv_op *op = s->k->op;
@@ -823,8 +823,8 @@ static void visit_reads(dv_sim *m, dv_strips *s, const dv_tile *b, purpose why)
         }
 }
 
-// Stores the result to memory, unless the op failed, and clears the core's copy
-// of it.
+// Stores the core's copy of the result to memory, unless the op failed, and
+// clears the copy.
 static void store_result(dv_sim *m, dv_strips *s, const dv_tile *b)
 {
     if (s->status == DV_OK)
@@ -891,8 +891,8 @@ static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
     int64_t parts;
     dv_plan_tile(&first, m->plan, op, tile);
     if (dv_tile_part(o, &first, &parts) != 0)
-        // If this tile is not the first part of its results, it runs together
-        // with the first part, when that is called.
+        // All parts of a result run in the call for the tile of its first part,
+        // so there is nothing to do for other tiles.
         return;
     for (int64_t k = 0; k < parts && s->status == DV_OK; k++) {
         int64_t here = dv_tile_of_part(o, &first, k), before = m->core;
@@ -906,8 +906,9 @@ static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
     }
 }
 
-// Returns the home with the accumulators of an op that sums up its parts in the
-// rounds of a loop over tiles, or NULL.
+// Returns the home (place in scratchpads) with the accumulators of an op whose
+// reduction is computed in parts, one per round of a loop over tiles; NULL:
+// none.
 static const dv_home *accumulators_of(const dv_sim *m, int32_t op)
 {
     const dv_scratch *s = &m->plan->scratch;
@@ -917,8 +918,8 @@ static const dv_home *accumulators_of(const dv_sim *m, int32_t op)
     return NULL;
 }
 
-// Adds the part of a tile to the accumulators that its core has in a home, and
-// stores the results with the last part.
+// Adds the partial sums of a tile to the accumulators that its core keeps in a
+// home (a place in its scratchpad); after the last part, stores the results.
 static void run_round(dv_sim *m, dv_strips *s, int32_t op, int64_t tile,
                       const dv_home *home)
 {
@@ -950,8 +951,8 @@ static void run_part(dv_sim *m, dv_strips *s, const dv_tile *b, void *acc)
 }
 
 // Finishes a tile whose sums are complete, on the core that owns it, and stores
-// the results. The operands that are copied in for that were counted before and
-// are not counted again.
+// the results. Copying in the operands for that is not counted, because it was
+// counted for the partial sums.
 static void finish_part(dv_sim *m, dv_strips *s, const dv_tile *b)
 {
     dv_sim_traffic all = m->moved, own = *m->counts;
@@ -1064,8 +1065,8 @@ static void select_op(dv_sim *m, dv_strips *s, int32_t op)
     }
 }
 
-// Counts that an op is launched, and the loads and copies that fill scratchpads
-// for it.
+// Counts the launch of an op, and the loads and copies into scratchpads that it
+// requires.
 static void count_start(dv_sim *m, int32_t op)
 {
     const dv_scratch *s = &m->plan->scratch;
@@ -1097,8 +1098,9 @@ static void run_ops(dv_sim *m, const dv_group *g, dv_strips *s,
     }
 }
 
-// Returns whether a home of the group holds one tile of each core at a time, so
-// that all ops of the group must run for a tile before the next one begins.
+// Returns whether a home (place in scratchpads) of the group holds one tile of
+// each core at a time; all ops of the group must then run for a tile before the
+// next one begins.
 static int runs_by_tiles(const dv_sim *m, const dv_group *g)
 {
     const dv_scratch *s = &m->plan->scratch;
@@ -1112,8 +1114,8 @@ static int runs_by_tiles(const dv_sim *m, const dv_group *g)
     return 0;
 }
 
-// Runs all ops of a group for the first tile of each core, then for the next
-// one, and so on.
+// Runs a group that loops over tiles: all of its ops for the first tile of each
+// core, then for the second tiles, and so on.
 static void run_rounds(dv_sim *m, const dv_group *g, dv_strips *s)
 {
     int any = 1;

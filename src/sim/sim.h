@@ -15,7 +15,8 @@
 #include "plan/price.h"
 #include "strip/strip.h"
 
-// The byte that fills memory to which nothing was written.
+// The byte that fills memory before anything is written to it, which makes
+// reads of uninitialised memory show.
 enum { DV_POISON = 0xff }; // nan in every float type, -1 in integers
 
 // The data movement that the simulator counted.
@@ -24,17 +25,17 @@ typedef struct dv_sim_traffic {
     int64_t read_elems, write_elems;
     int64_t read_bytes, write_bytes;
     int64_t ring_bytes; // bytes sent between cores: partial sums, resident
-                        // data, and operands that pass along the ring
-    // What the busiest link of the ring carries: copies and partial sums, and
-    // what this core passes to the others of its ring.
+                        // The bytes that the busiest link of the ring carries:
+                        // copies and partial sums; and the bytes that this core
+                        // passes on to the other cores of its ring.
     int64_t link_bytes, pass_bytes;
     int64_t points; // points of ops computed; counted per op and core only
 } dv_sim_traffic;
 
 typedef struct dv_sim dv_sim;
 
-// Allocates everything that a run needs. The plan and the kernels (one per op)
-// are borrowed.
+// Allocates all memory that simulated runs need. The plan and the kernels (one
+// per op) are borrowed.
 dv_status dv_sim_create(dv_sim **out, const dv_plan *plan,
                         const dv_kernel *kernels, dv_diag *diag);
 void dv_sim_destroy(dv_sim *m);
@@ -57,8 +58,8 @@ void dv_sim_store(const dv_sim *m, void *const *host);
 const dv_sim_traffic *dv_sim_moved(const dv_sim *m);
 const dv_sim_traffic *dv_sim_moved_by(const dv_sim *m, int32_t op,
                                       int64_t core);
-// Returns what the simulator counted of the work of a group (ops that share one
-// tile space) in the whole run, in which repeats run it several times.
+// Returns the work that the simulator counted for a group (ops that share one
+// tile space), summed over all of its executions in repeats.
 dv_group_work dv_sim_work(const dv_sim *m, int32_t group);
 // Returns the scratchpad of a core, up to the end of its last home (the place
 // of a resident tensor); NULL: the plan has no homes.

@@ -224,9 +224,9 @@ static NAME(value) NAME(index)(const dv_strips *s, const dv_expr *e, T *buf)
 }
 
 #if REAL
-// Evaluates a test or a condition in integers. Their buffers, of 8 bytes an
-// element, begin after those of the floats that are still needed; the result
-// goes through `copy`, because it may overlap them.
+// Evaluates a test or a condition in integers. Their buffers, of 8 bytes per
+// element, begin after the buffers of floats that are still needed; results go
+// through `copy`, because they may overlap those buffers.
 static NAME(value) NAME(eval_whole)(dv_strips *s, const dv_expr *e, int slot)
 {
     T copy[DV_STRIP], *buf = (T *)s->buf + (int64_t)slot * DV_STRIP;

@@ -100,8 +100,8 @@ int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
     return 1;
 }
 
-// The least value stands for an index that does not fit 64 bits: it is outside
-// of every tensor.
+// Returns an index from its indirect value and its affine part, or INT64_MIN,
+// which is outside of every tensor, if it does not fit 64 bits.
 static int64_t index_plus(const dv_index *x, int64_t value, int64_t affine)
 {
     int64_t i;
@@ -120,8 +120,8 @@ static int64_t load_index(dv_strips *s, int32_t read, const int64_t *point)
                        dv_strips_source(s, read), off);
 }
 
-// Returns index i if it is in range; otherwise reports an error and returns 0,
-// which is a valid index.
+// Returns index i of dim d if it is in range; otherwise reports an error and
+// returns 0, which is a valid index.
 static int64_t checked(dv_strips *s, const dv_access *a, int d, int64_t i)
 {
     const dv_tensor *t = &s->p->tensors[a->tensor];
@@ -177,7 +177,8 @@ int dv_strips_leave(const dv_strips *s, const dv_access *a)
     return 0;
 }
 
-// Marks the elements of a strip whose affine index of dim d is outside.
+// Marks the elements of a strip for which the affine index of dim d is outside
+// of the tensor.
 static void mark_outside(const dv_strips *s, const dv_access *a, int d,
                          int64_t found[DV_STRIP])
 {
@@ -188,7 +189,8 @@ static void mark_outside(const dv_strips *s, const dv_access *a, int d,
             found[k] = DV_OUTSIDE;
 }
 
-// Adds the values of the indirect index of dim d to the offsets of a strip.
+// Adds the indirect index of dim d, times `stride`, to each element's offset in
+// a strip. Outside of a tensor with a border, the offset becomes DV_OUTSIDE.
 static void add_found(dv_strips *s, const dv_access *a, int d, int64_t stride,
                       int64_t found[DV_STRIP])
 {

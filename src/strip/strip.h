@@ -82,11 +82,12 @@ typedef struct dv_strips {
 } dv_strips;
 
 // Prepares an op for the interpreter; arrays are allocated in the arena.
-// Returns 0 when out of memory. Tensors are row-major unless `strides` has
-// other strides for them.
+// Returns 0 when out of memory. Tensors have the strides in `strides`, or are
+// row-major if it is NULL or has none for them.
 int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
                    int64_t *const *strides, dv_arena *arena);
-// Runs one op on the box begin..end, in the type in which it is computed.
+// Runs one op on the box begin..end. dv_strips_run selects one of the other
+// functions, each of which computes in one type.
 void dv_strips_run(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_f32(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_f64(dv_strips *s, const int64_t *begin, const int64_t *end);

@@ -20,15 +20,15 @@ static int next_point(dv_strips *s, const int64_t *begin, const int64_t *end,
     return 0;
 }
 
-// Where the elements of a strip (a run that is computed together) lie in
-// memory: at a constant stride, or at offsets that indirect indices give.
+// The positions in memory of the elements of a strip (a run that is computed
+// together): at a constant stride, or at offsets from indirect indices.
 typedef struct where {
     // found[i] is the offset of element i. If it is NULL, the elements start at
     // `off`, `stride` apart.
     const int64_t *found;
     int64_t off, stride;
-    // 1 if elements of `found` may be outside of the tensor (DV_OUTSIDE), where
-    // the read has this value.
+    // 1 if elements of `found` may be outside of the tensor (DV_OUTSIDE). The
+    // read yields `border` for these.
     int leaves;
     double border;
 } where;
@@ -58,7 +58,8 @@ static int64_t whole(double v)
     return v <= -0x1p63 ? INT64_MIN : (int64_t)v;
 }
 
-// In lang/op.def, NONE is the value of a function that does not take the type.
+// An entry of lang/op.def has NONE in place of a function for a type that it
+// does not support.
 #define OWN(x) NAME(x)
 #define NONE   0
 

@@ -5,8 +5,8 @@
 #include "base/math.h"
 #include <stdlib.h>
 
-// The operand is inside of its tensor, as far as one dim is concerned, where
-// begin <= value of `var` < end.
+// The read of `operand` stays inside one dim of its tensor where begin <= value
+// of `var` < end.
 typedef struct edge {
     int32_t operand;
     int var;

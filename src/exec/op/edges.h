@@ -15,8 +15,9 @@
 
 typedef struct dv_edges dv_edges;
 
-// Creates the edges of a vector op with room for n_operands operands, all of
-// them without edges. Returns NULL when out of memory.
+// Creates the edges of a vector op: the variable values at which its reads
+// leave their tensors. There are none yet for any of the n_operands operands.
+// Returns NULL when out of memory.
 dv_edges *dv_edges_create(int32_t n_operands, dv_arena *arena);
 // Adds the edges of an operand, a read of op, whose reduced variables have the
 // values `reduced` (by variable) if the op's reduction is unrolled. `row` is
@@ -27,13 +28,15 @@ int dv_edges_add(dv_edges *e, int32_t operand, const dv_program *p,
                  const dv_op *op, const dv_access *read, int32_t inner,
                  int64_t row, const int64_t *reduced, dv_arena *arena,
                  int *failed);
-// Returns the variables along which boxes are cut, as a bit mask.
+// Returns the variables along which boxes of the op are cut at edges of
+// tensors, as a bit mask.
 uint32_t dv_edges_vars(const dv_edges *e);
-// Returns the end of the piece of from..end that begins at `from`, along var.
+// Returns where a box from..end of variable `var` is cut first: at the next
+// tensor edge after `from`, or at `end`.
 int64_t dv_edges_cut(const dv_edges *e, int var, int64_t from, int64_t end);
-// Lists the operands that are outside of their tensors in the piece that begins
-// at `point`, and the rows of border values to be read instead. Returns their
-// number.
+// Lists the operands that are outside of their tensors in the piece of a box
+// that begins at `point`, and for each the row of border values that the kernel
+// reads instead. Returns their number.
 int32_t dv_edges_outside(const dv_edges *e, const int64_t *point,
                          int32_t *operands, void **rows);
 #endif

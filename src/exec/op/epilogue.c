@@ -101,8 +101,8 @@ dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_spec *spec,
     if (!f)
         return dv_nomem(diag);
     f->op = spec->op;
-    // Where kernels sum integers in floats, a comparison with a sum is one of
-    // floats, as it is in dv_op_compute.
+    // If kernels sum integers in floats, the epilogue's comparisons with a sum
+    // compare floats, as in dv_op_compute.
     int8_t type = dv_is_float(spec->type) ? (int8_t)spec->type
                                           : dv_op_reduce(f->op)->dtype;
     if (!dv_op_take_results(&f->part, f->op, type, spec->arena))
@@ -114,8 +114,8 @@ dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_spec *spec,
     if (!have(&x, f, spec) || !fill(&x, f, spec))
         return dv_nomem(diag);
     f->steps = x.steps;
-    // `looks` says that the caller checks integers for overflow of 32 bits: it
-    // has done so for the whole op.
+    // `looks` promises that integers are checked for overflow of 32 bits: the
+    // caller has already checked those of the whole op.
     dv_vec_spec vec = {.p = &x.p,
                        .op = &x.op,
                        .reads = x.flats,

@@ -21,7 +21,7 @@ typedef struct dv_epilogue_spec {
     // Strides of the sums along each variable, in elements.
     const int64_t *steps;
     int nearest; // as in dv_vec_spec
-    // The plan's choice of loops, which is obeyed; NULL: they are chosen here.
+    // The loops that the plan prescribes; NULL: they are chosen at creation.
     const dv_op_schedule *as;
     dv_jit *jit;
     dv_arena *arena;
@@ -31,8 +31,8 @@ typedef struct dv_epilogue_spec {
 // supports it.
 dv_status dv_epilogue_create(dv_epilogue **out, const dv_epilogue_spec *spec,
                              dv_diag *diag);
-// Describes the loops of an epilogue as the plan's schedule does: sets the
-// members of *out for vector kernels and leaves the others.
+// Writes the loops of an epilogue to *out, as the plan's schedule has them:
+// only the members for vector kernels are set.
 void dv_epilogue_describe(const dv_epilogue *f, dv_op_schedule *out);
 // A box on which an epilogue (the functions after a finished reduction) is run:
 // the arguments of dv_vec_op_run.

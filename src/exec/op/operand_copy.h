@@ -17,7 +17,7 @@ typedef struct dv_operand_copy {
     int64_t copy_bytes; // bytes of an element of the copy
 } dv_operand_copy;
 
-// The operand to be copied and the wanted form of the copy.
+// The operand to be copied and the order of variables that the copy must have.
 typedef struct dv_operand_copy_spec {
     const dv_flat *flat; // the operand's base and strides in memory
     int32_t n_vars;      // number of variables of the op

@@ -30,8 +30,8 @@ typedef struct tile_kernel {
     int32_t row[MOST_SIDE + 1], col[MOST_SIDE + 1]; // the last one is -1
 } tile_kernel;
 
-// What is packed of a constant before the first run, for the tiles that read
-// the same elements and have the same shape.
+// A block of a constant factor that is packed before the first run. All tiles
+// of one shape that read the same elements share it.
 typedef struct once_block {
     int64_t bytes;     // 0: nothing
     dv_packed *packed; // NULL: not yet
@@ -50,8 +50,8 @@ struct dv_product {
     // 1 if the factor is copied first, to widen it or to make k contiguous.
     int copied[2];
     dv_operand_copy copy[2];
-    // Bit mask of the factors that are copied or packed before the first run,
-    // of those that may be (nest.fixed). Their blocks are indexed by the slices
+    // Bit mask of the constant factors (those in nest.fixed) that are copied or
+    // packed once, before the first run. Their blocks are indexed by the slices
     // of the factor's variables and by the shape of the tile.
     uint8_t once;
     uint8_t in_place; // of those that some tile reads in place
@@ -76,8 +76,9 @@ struct dv_product {
     int32_t shorts[DV_MAX_VARS], n_shorts;
     tile_kernel *made;
     dv_tile_schedule *tiles; // the loops of each shape
-    // The kernels that compute fewer values of variable skip.var, n_less by
-    // shape: number i computes (i + 1) * skip.by. NULL: there are none.
+    // Kernels for tiles in which only the first values of variable skip.var are
+    // computed (a mask excludes the others), n_less by shape: number i computes
+    // (i + 1) * skip.by values. NULL: there are none.
     dv_skip skip;
     tile_kernel *less;
     int64_t n_less;
@@ -231,10 +232,10 @@ static int fill_copy(dv_product *p, int i, dv_dtype t)
     return dv_operand_copy_init(&p->copy[i], &spec, p->spec.jit);
 }
 
-// Derives the nest of the op for the memory in which its operands are. Factors
-// keep a narrow type if the plan says so and there are kernels for it; but not
-// those of i8 if they are summed in parts, because sums of kernels are then
-// i32, but partial sums are added in i64 or f32. Returns 0 if there is no nest.
+// Derives the nest (loops and strides) of the op from the strides of its
+// operands in memory. Factors keep a narrow type if the plan says so and there
+// are kernels for it; not i8 if partial sums are added, because kernels then
+// sum in i32, partial sums in i64 or f32. Returns 0 if there is no nest.
 static int fill_nest(dv_product *p)
 {
     const dv_program *program = p->spec.plan->ops;
@@ -247,8 +248,8 @@ static int fill_nest(dv_product *p)
     if (!dv_nest_of_product(&p->nest, program, p->o, narrow, steps))
         return 0;
     p->sum_bytes = dv_dtype_get(p->nest.dtype)->size_bytes;
-    // What is packed before the first run must not depend on an index that is
-    // read.
+    // A factor with an indirect index cannot be packed before the first run,
+    // because its elements depend on index values that are read.
     int once = p->spec.packs_again ? 0 : p->spec.as ? p->spec.as->once : 3;
     for (int i = 0; i < 2; i++)
         if (dv_access_is_indirect(&p->o->reads[p->access[i]]))
@@ -395,9 +396,9 @@ dv_status dv_product_create(dv_product **out, const dv_product_spec *spec,
     p->bias = -1;
     dv_whole_op whole = dv_plan_whole_op(spec->plan, spec->op);
     int indirect = dv_op_gathers(p->o) || dv_access_is_indirect(&p->o->write);
-    // Kernels of products with indirect indices test these before whole sums
-    // only, not before partial ones, and do not also test whether integers fit
-    // 32 bits.
+    // A product with indirect indices needs whole sums, because indices are
+    // checked only before these, and must not need a second check, that
+    // integers fit 32 bits.
     if (indirect &&
         (spec->parts || (spec->kernel->compute == DV_IN_I64 &&
                          dv_vec_op_fit(spec->plan->ops, p->o) != DV_FITS_ALL)))
@@ -426,7 +427,8 @@ dv_dtype dv_product_type(const dv_product *p)
     return p->nest.narrow ? (dv_dtype)p->nest.narrow : p->nest.dtype;
 }
 
-// Returns the number of a tile's shape.
+// Returns the number of a tile's shape: bit i is set if the tile has the last,
+// shorter slice of variable shorts[i].
 static size_t shape_of(const dv_product *p, const dv_tile *t)
 {
     size_t shape = 0;
@@ -616,8 +618,9 @@ static dv_status refuse_order(const dv_product *p, dv_diag *diag)
                    "%s cannot be summed in the order of the plan", p->o->name);
 }
 
-// Gives the nest of a tile the loops that would be chosen for it, cut as the
-// user prescribes. A GEMM plan, which has blocks of its own, becomes loops.
+// Gives the nest of a tile the loops that would be chosen for it, cut to the
+// sizes that the user prescribes (pins). If a blocked GEMM would be chosen, its
+// blocks over k become a loop.
 static dv_status apply_pins(const dv_product *p, const dv_tile *t, dv_nest *n,
                             const dv_product_set *set, dv_diag *diag)
 {
@@ -656,9 +659,9 @@ static dv_status apply_pins(const dv_product *p, const dv_tile *t, dv_nest *n,
                    "the loops of %s cannot be cut as pinned", p->o->name);
 }
 
-// Gives the nest of a tile its loops: those of the plan, which also has
-// *choices, or only the order of summation. Sets *obeys to whether it is the
-// former.
+// Gives the nest of a tile its loops. If the plan has loops for the tile, sets
+// *obeys to 1 and *choices to the rest of what it says; otherwise sets *obeys
+// to 0 and only the order of summation is applied.
 static dv_status apply_loops(const dv_product *p, const dv_tile *t, dv_nest *n,
                              dv_contraction_choices *choices, int *obeys,
                              dv_diag *diag)
@@ -719,13 +722,13 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     return DV_OK;
 }
 
-// Finds the m variables (of one factor and the output) and the n variables (of
-// the other factor and the output) along which the tile has more than one
-// point; the sums are contiguous along `col`. There are none in two cases: if
-// the variables of a side do not continue each other in memory, blocks would
-// not be boxes of the op, and if strides do not nest in the order of
-// p->written, position_of could not compute a block's position from its
-// address. A plan may also demand that the epilogue runs on the whole tile.
+// Finds the variables along the rows and columns of blocks, which are those
+// along which the tile has more than one point; the sums are contiguous along
+// `col`. There are none in two cases: if a side's variables are not contiguous
+// with each other in memory, blocks would not be boxes of the op; and if
+// strides do not nest in the order of p->written, position_of could not compute
+// a block's position from its address. A plan may also demand that the epilogue
+// runs on the whole tile.
 static void find_blocks(const dv_product *p, const dv_tile *t, tile_kernel *to)
 {
     int32_t side[2][MOST_SIDE + 1] = {{-1, -1, -1}, {-1, -1, -1}};
@@ -798,7 +801,8 @@ static dv_status epilogue_for(dv_product *p, const dv_tile *t, tile_kernel *to,
                          "no kernel finishes the sums of %s", p->o->name);
 }
 
-// Returns the number of the block of factor i that a tile reads.
+// Returns which of the blocks of constant factor i a tile reads: an index into
+// p->blocks[i].
 static int64_t block_number(const dv_product *p, int i, const dv_tile *t)
 {
     int64_t at = 0;
@@ -808,16 +812,15 @@ static int64_t block_number(const dv_product *p, int i, const dv_tile *t)
     return at * (int64_t)n_shapes(p) + (int64_t)shape_of(p, t);
 }
 
-// Returns whether factor i is packed before the first run, in the order in
-// which the kernels of this tile read it. If not, they read the plain copy of
-// it that was made then.
+// Returns whether constant factor i is packed before the first run in the order
+// in which this tile's kernels read it. If not, it is at most copied.
 static int packs_once(const dv_product *p, int i, const dv_tile *t)
 {
     return dv_contraction_once(p->made[shape_of(p, t)].c) >> i & 1;
 }
 
-// Notes what is packed before the first run of the constants that a tile reads.
-// Returns 0 if out of memory.
+// Registers the blocks of constant factors that a tile reads, which are packed
+// before the first run, and adds up their bytes. Returns 0 when out of memory.
 static int note_blocks(dv_product *p, const dv_tile *t)
 {
     int64_t steps[DV_MAX_VARS];
@@ -847,7 +850,7 @@ static int note_blocks(dv_product *p, const dv_tile *t)
     return 1;
 }
 
-// Makes the kernels of the shape of a tile.
+// Creates the kernels for all tiles that have the shape of this tile.
 static dv_status make_shape(dv_product *p, const dv_tile *t,
                             dv_product_set *set, dv_diag *diag)
 {
@@ -872,9 +875,9 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t,
     return note_blocks(p, t) ? DV_OK : dv_nomem(diag);
 }
 
-// Makes the loops of a tile with fewer values of one variable from those of the
-// whole tile: only the outermost loop over it becomes shorter. Returns 0 if
-// that is no loop of its own, or `len` no multiple of those inside it.
+// Makes the loops of a tile run over only `len` values of a variable, by
+// shortening the outermost loop over it. Returns 0 if that loop also covers
+// other variables, or if `len` is no multiple of the loops inside it.
 static int shorten(dv_tile_schedule *s, uint32_t var, int64_t len,
                    dv_arena *arena)
 {
@@ -897,7 +900,8 @@ static int shorten(dv_tile_schedule *s, uint32_t var, int64_t len,
     return 1;
 }
 
-// Makes the kernels for `len` values of the skipped variable.
+// Creates the kernels that compute only the first `len` values of the skipped
+// variable.
 static dv_status make_less(dv_product *p, const dv_tile *t, int64_t len,
                            tile_kernel *to, dv_product_set *set, dv_diag *diag)
 {
@@ -946,8 +950,8 @@ dv_status dv_product_skip(dv_product *p, const dv_tile *t, const dv_skip *skip,
     return DV_OK;
 }
 
-// Returns the kernels that compute a tile, which may have fewer values of the
-// skipped variable.
+// Returns the kernels that compute a tile, which may be cut to fewer values of
+// the skipped variable.
 static const tile_kernel *kernels_of(const dv_product *p, const dv_tile *t)
 {
     int64_t shape = (int64_t)shape_of(p, t), v = p->skip.var;
@@ -1017,8 +1021,9 @@ static char *begin_of(const dv_flat *flat, const dv_op *op, const dv_tile *t,
     return (char *)at + dv_flat_at(flat, op, t->begin) * elem_bytes;
 }
 
-// Sets `begin` to the position of a finished block of sums; `all` is the
-// address of the tile's first sum.
+// Sets `begin` to the op's point at which a finished block of sums begins,
+// computed from the block's address `at`; `all` is the address of the tile's
+// first sum.
 static void position_of(const dv_product *p, const tile_kernel *m,
                         const dv_tile *t, const char *all, const void *at,
                         int64_t *begin)
@@ -1033,8 +1038,8 @@ static void position_of(const dv_product *p, const tile_kernel *m,
     }
 }
 
-// Sets begin..end to the largest box among the next n points of one side of a
-// block, from `begin` on. Returns its number of points.
+// Sets begin..end to the largest box among the next n points of one side (the
+// rows or columns) of a block, from `begin` on. Returns its number of points.
 static int64_t next_box(const int32_t *side, const dv_tile *t, int64_t n,
                         int64_t *begin, int64_t *end)
 {
@@ -1050,7 +1055,8 @@ static int64_t next_box(const int32_t *side, const dv_tile *t, int64_t n,
     return many * n;
 }
 
-// Moves `begin` past the box begin..end of one side of a block.
+// Moves `begin` past the box begin..end of one side (the rows or columns) of a
+// block.
 static void skip_box(const int32_t *side, const dv_tile *t, int64_t *begin,
                      const int64_t *end)
 {
@@ -1070,7 +1076,8 @@ static void finish_block(const dv_product *p, const tile_kernel *m,
 {
     int64_t first[DV_MAX_VARS] = {0}, begin[DV_MAX_VARS], end[DV_MAX_VARS];
     dv_epilogue_box box;
-    // Rows that are not those of the innermost variable are of the next one.
+    // If the block's row stride is not that of the innermost row variable, its
+    // rows run along the next row variable.
     int skip = block->rows > 1 && m->steps[m->row[0]] != block->ld;
     const int32_t *row = &m->row[skip];
     position_of(p, m, t, all, block->at, first);
@@ -1098,7 +1105,8 @@ static void finish_block(const dv_product *p, const tile_kernel *m,
     }
 }
 
-// What is to be packed: factor i of a tile, whose first element is at `from`.
+// The packing of one constant factor: factor i of a tile, whose first element
+// is at `from`.
 typedef struct pack_job {
     const dv_product *p;
     const dv_tile *t;
@@ -1125,15 +1133,17 @@ static void put_nest(dv_text *key, const dv_nest *n)
     }
 }
 
-// Says all that the packed elements depend on.
+// Writes the key under which packed elements are shared: everything that they
+// depend on.
 static void put_key(dv_text *key, const pack_job *j, int64_t bytes)
 {
     const dv_product *p = j->p;
     const dv_contraction *c = p->made[shape_of(p, j->t)].c;
     const dv_operand_copy *w = &p->copy[j->i];
     dv_contraction_choices as = dv_contraction_chosen(c);
-    // What an exec has computed once is freed when it is packed; another exec
-    // may have other elements at that address.
+    // An op's result that is computed once is freed after packing, and another
+    // exec may then have other elements at its address; therefore the exec's
+    // own arena is part of the key.
     const dv_program *program = p->spec.plan->ops;
     int32_t tensor = p->o->reads[p->access[j->i]].tensor;
     const void *owner = program->tensors[tensor].is_once ? p->spec.arena : NULL;
@@ -1161,7 +1171,7 @@ static void put_key(dv_text *key, const pack_job *j, int64_t bytes)
     }
 }
 
-// Copies and packs what a job says.
+// Copies and packs the factor that a job names.
 static dv_status pack_factor(const void *user, void *to, dv_diag *diag)
 {
     const pack_job *j = user;
@@ -1220,8 +1230,8 @@ void dv_product_unpack(const dv_product *p, int32_t tensor)
     }
 }
 
-// Returns what was packed before the first run of factor i of a tile; NULL if
-// nothing was.
+// Returns the elements of factor i of a tile that were packed before the first
+// run; NULL: none.
 static const void *packed_of(const dv_product *p, int i, const dv_tile *t)
 {
     if (!(p->once >> i & 1))
@@ -1230,9 +1240,9 @@ static const void *packed_of(const dv_product *p, int i, const dv_tile *t)
     return b->packed ? dv_packed_data(b->packed) : NULL;
 }
 
-// Copies the factors of a tile that the kernel cannot read in place to *room,
-// and sets `operands` to the addresses that the kernel uses; `packed` to those
-// of factors that were packed before the first run.
+// Sets `operands` to the addresses at which the kernel finds a tile's operands,
+// and `packed` to those of factors packed before the first run. Factors that
+// the kernel cannot read in place are copied to *room.
 static void find_operands(const dv_product *p, const dv_tile *t,
                           void *const *at, char **room, char **operands,
                           const void **packed)
@@ -1283,8 +1293,8 @@ void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
     args.workspace = room;
     dv_contraction_cursor run;
     dv_block block;
-    // Blocks of a contraction that does not announce them, or that are no boxes
-    // of the op, are finished together at the end of the tile.
+    // The epilogue runs once, at the end of the tile, if the contraction does
+    // not announce finished blocks or if blocks are not boxes of the op.
     int by_blocks =
         m->finish && m->row[0] >= 0 && dv_contraction_has_blocks(m->c);
     dv_contraction_begin(&run, m->c, &args);

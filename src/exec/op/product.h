@@ -48,17 +48,17 @@ typedef struct dv_product_spec {
     const dv_vec_op *vec;
     int32_t op;
     int parts; // 1 if tiles compute partial sums
-    // The plan's schedule of the op, which is obeyed; NULL: chosen here.
+    // The op's schedule in the plan, which must be obeyed; NULL: chosen here.
     const dv_op_schedule *as;
-    // 1 if the product is described, but not run: the loops of tiles are chosen
-    // where `as` has none.
+    // 1 if the product is only described, never run. Loops of tiles that `as`
+    // lacks are then chosen.
     int probing;
     // What the user prescribes. `wanted` is 1 if the op is to be a product even
     // if a vector kernel seems faster.
     int wanted;
     const dv_schedule_pins *pins;
-    // 1 if constants are packed in every run, whatever the schedule says: the
-    // calls of kernels are recorded.
+    // 1 if constants are packed in every run, whatever the schedule says,
+    // because the calls of kernels are being recorded.
     int packs_again;
     dv_jit *jit;
     dv_arena *arena;
@@ -73,24 +73,24 @@ dv_status dv_product_create(dv_product **out, const dv_product_spec *spec,
 int64_t dv_product_workspace(const dv_product *p);
 // Returns the type in which the factors are multiplied.
 dv_dtype dv_product_type(const dv_product *p);
-// Describes the product, all of whose tiles are prepared, as the plan's
-// schedule does: sets the members of *out for products and, if it has an
-// epilogue of its own, for vector kernels.
+// Writes the product's schedule to *out, in the form of a plan's schedule; all
+// its tiles must be prepared. If an epilogue runs separately, the members for
+// vector kernels are set too.
 void dv_product_describe(const dv_product *p, dv_op_schedule *out);
 // Returns the bytes of the constants that are copied and packed before the
 // first run, for all tiles that were prepared.
 int64_t dv_product_once_bytes(const dv_product *p);
-// Returns whether all tiles that were prepared have read number `read` of the
-// op copied or packed then, so that runs do not read its tensor.
+// Returns whether all prepared tiles have read number `read` of the op copied
+// or packed before the first run, so that runs do not read its tensor.
 int dv_product_packs(const dv_product *p, int read);
-// Packs the constants that a tile reads, unless that is done; `at` is that of
-// dv_product_run.
+// Packs the constants that a tile reads, unless they are packed already; `at`
+// holds addresses as in dv_product_run.
 dv_status dv_product_pack(const dv_product *p, const dv_tile *t,
                           void *const *at, dv_diag *diag);
-// Forgets what was packed of a tensor; -1: of all.
+// Releases the packed elements of a tensor; -1: of all tensors.
 void dv_product_unpack(const dv_product *p, int32_t tensor);
-// Gives up an epilogue that is fused into the kernel, because a tile has no
-// such kernel, so that all tiles are prepared again without it. Returns 0 if it
+// Makes an epilogue that was fused into the kernel run separately, because some
+// tile has no kernel with it; all tiles must be prepared again. Returns 0 if it
 // is not fused or the plan demands it.
 int dv_product_unfuse(dv_product *p);
 // Creates the contraction of a tile; must precede the first run. DV_E_LIMIT:

@@ -83,8 +83,9 @@ static int same_row(const inliner *f, const row_vars *row, int32_t i, int32_t w,
     return d >= 0 && d == e && a->index[d].base == b->index[e].base;
 }
 
-// Returns 1 if op i reads only the same row of tensors that earlier ops write,
-// and writes a tensor that no earlier op uses.
+// Returns 1 if op i can run row by row: of tensors that earlier ops of the
+// group write, it reads only the same row, and it writes a tensor that no
+// earlier op uses.
 static int row_by_row(const inliner *f, const row_vars *row, int32_t i)
 {
     const dv_op *o = &f->ops[i];
@@ -143,7 +144,7 @@ static int is_stored_whole(const inliner *f, const dv_op *o)
 }
 
 // Returns 1 if op w's result is a temporary that only later ops of the group
-// (ops that share one tile space) read, and they compute in the same type.
+// (ops that share one tile space) read, all of which compute in the type of w.
 static int is_own(const inliner *f, int32_t w)
 {
     const dv_op *o = &f->ops[w], *all = f->p->ops;
@@ -170,10 +171,10 @@ static int is_map(const dv_op *o)
            dv_access_vars(o, &o->write) == dv_all_vars(o);
 }
 
-// Returns 1 if each variable of the op is alone in an index of a read. Then the
-// value depends on the same variables as the element that is written, wherever
-// it is read. What a kernel computes once for a row, multiplies by a reciprocal
-// or fuses with an addition depends on that.
+// Returns 1 if each variable of the op is alone in some index of a read, so
+// that the op's value varies along the same variables when it is inlined as
+// when it is stored. What a kernel hoists out of a row, multiplies by a
+// reciprocal or fuses with an addition depends on that.
 static int varies_alike(const dv_op *o)
 {
     uint32_t found = 0;
@@ -389,8 +390,8 @@ static row_vars rows_of_plan(const dv_op_schedule *as)
 }
 
 // Picks the variables that enumerate the rows of all ops: those of the plan or,
-// if these are chosen here, several with `many`, else one. Returns 0 unless all
-// ops have the same rows and each needs only the same row of others.
+// if there is no plan to obey, several with `many`, else one. Returns 0 unless
+// all ops have the same rows and each needs only the same row of the others.
 static int all_in_rows(const inliner *f, row_vars *row, int many)
 {
     const dv_op_schedule *as = f->spec->as;
@@ -570,10 +571,10 @@ static int is_rewritten(const maker *m, const statement *s)
     return s->op->body != ops[m->spec->group->first_op + s->number].body;
 }
 
-// Returns 1 if the kernel k of an op with inlined temporaries adds in the same
-// order as the kernel `alone` that the op has without them. The strides of the
-// operands are other ones, and so may be the loops that suit them; with more
-// operations the loop may be unrolled less often.
+// Returns 1 if kernel k of an op with inlined temporaries adds in the same
+// order as `alone`, the kernel of the op without inlining. They may differ:
+// operands have other strides, for which other loops may be chosen, and a
+// longer expression may be unrolled less.
 static int adds_alike(maker *m, const dv_vec_op_kernel *k,
                       const dv_vec_op *alone)
 {
@@ -660,8 +661,9 @@ static const dv_vec_shape *side_by_side(dv_rows *r, const unit *u)
     return &r->s[u->s[u->n - 1]].shape;
 }
 
-// Returns 1 if statement s can join the unit, that is be computed by the same
-// kernel: its rows have the same length and the kernel has room for it.
+// Returns 1 if one kernel can compute statement s together with the other
+// statements of the unit: its rows have the same length and the kernel has room
+// for it.
 static int may_join(maker *m, const unit *u, int32_t s)
 {
     dv_rows *r = m->r;

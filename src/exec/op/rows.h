@@ -29,7 +29,8 @@ typedef struct dv_rows_spec {
     // are chosen here.
     const dv_op_schedule *as;
     // If the rows are chosen here: the kernels that the ops of the group have
-    // when they run one by one. Rows add in the same order.
+    // when they run one by one. Running row by row must add in the same order
+    // as these.
     dv_vec_op *const *alone;
     int64_t *const *strides;
     int64_t l1_bytes, l2_bytes; // cache sizes of a core; 0: unknown
@@ -40,12 +41,13 @@ typedef struct dv_rows_spec {
 // faster.
 dv_status dv_rows_create(dv_rows **out, const dv_rows_spec *spec, dv_jit *jit,
                          dv_arena *arena, dv_diag *diag);
-// Describes how an op of the group (by its number in the plan) is computed.
+// Writes the schedule of an op of the group (by its number in the plan) to
+// *out.
 void dv_rows_describe(const dv_rows *r, int32_t op, dv_op_schedule *out);
 // Runs all ops of the group on n consecutive tiles, on any thread, without
 // allocating. `data` holds the address of element 0 of each tensor.
 void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n);
-// Returns 1 if consecutive tiles may run as one; not if a thread has a buffer
-// for only one tile of a temporary.
+// Returns 1 if consecutive tiles may run as one range of rows. They may not if
+// a thread's buffer of a temporary has room for only one tile.
 int dv_rows_span_tiles(const dv_rows *r);
 #endif

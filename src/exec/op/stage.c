@@ -5,12 +5,14 @@
 
 enum {
     ALIGN_BYTES = 64,
-    // Reads that are at most this far apart in each dim share a copy.
+    // Reads whose constant offsets differ by at most this much in each dim
+    // share a copy.
     NEAR = 16,
-    // A window that is copied as images has at most this many rows and columns.
+    // The most rows or columns of a window (a small stencil or pooling
+    // reduction) whose operands are copied as images.
     MOST_WINDOW = 16,
 };
-// Copies of one tile must not take more than this.
+// The most bytes that all copies of one tile may take.
 #define MOST_BYTES ((int64_t)1 << 30)
 
 static int is_near(const dv_op *op, const dv_stage_copy *c, const dv_access *a)
@@ -80,8 +82,8 @@ static int group_reads(dv_stage *s, const dv_program *p, dv_arena *arena)
     return 1;
 }
 
-// Returns the extent of a copy in dim d for a box of these lengths; INT64_MAX
-// if that is too large.
+// Returns the extent in dim d of a copy for boxes with extents `lens` along the
+// op's variables; INT64_MAX if that is too large.
 static int64_t extent_of(const dv_stage_copy *c, const dv_op *op, int d,
                          const int64_t *lens)
 {
@@ -95,14 +97,15 @@ static int64_t extent_of(const dv_stage_copy *c, const dv_op *op, int d,
     return n;
 }
 
-// Returns the step in dim d of a copy from one result to the next along v.
+// Returns how far the read's index in dim d advances per unit of variable v.
 static int64_t step_of(const dv_stage_copy *c, int d, int v)
 {
     return c->access->index[d].coef[v];
 }
 
-// Finds the rows and columns of the window that a copy for images has, and
-// thereby the copies that it consists of. Returns 0 if there are too many.
+// Finds how many copies an image needs (one for each remainder of the row and
+// of the column number by the read's step), and the rows and columns of each.
+// Returns 0 if the window is too large.
 static int find_phases(const dv_stage *s, dv_stage_copy *c, const int64_t *lens)
 {
     const dv_op *op = s->kernel.op;
@@ -122,8 +125,9 @@ static int find_phases(const dv_stage *s, dv_stage_copy *c, const int64_t *lens)
     return 1;
 }
 
-// Finds the pitch of all images, which is the longest row of a copy, and lays
-// out the buffer of results.
+// Finds the common row pitch of all images, which is the longest row of any
+// copy, and the strides of the buffer of results. *sum is set to the buffer's
+// bytes. Returns 0 if it is too large.
 static int lay_out_images(dv_stage *s, const int64_t *lens, int64_t *sum)
 {
     const dv_op *op = s->kernel.op;
@@ -150,8 +154,8 @@ static int lay_out_images(dv_stage *s, const int64_t *lens, int64_t *sum)
     return 1;
 }
 
-// Lays out the two inner dims of a copy for images, before which *d of its dims
-// remain, and sets *n to its elements. Returns 0 if it is too large.
+// Lays out the two inner dims (the image) of a copy. Sets *n to their elements
+// and *d to the innermost of the other dims. Returns 0 if it is too large.
 static int lay_out_image(const dv_stage *s, dv_stage_copy *c, int *d,
                          int64_t *n)
 {
@@ -162,8 +166,8 @@ static int lay_out_image(const dv_stage *s, dv_stage_copy *c, int *d,
            dv_mul_i64(n, *n, c->row_phases * c->col_phases);
 }
 
-// Lays out the copies for boxes of these lengths. Returns their bytes, or
-// INT64_MAX if they are too large.
+// Lays out all copies for boxes with extents `lens` along the op's variables.
+// Returns their bytes, or INT64_MAX if they are too large.
 static int64_t lay_out(dv_stage *s, const int64_t *lens)
 {
     int64_t sum = 0;
@@ -190,9 +194,10 @@ static int64_t lay_out(dv_stage *s, const int64_t *lens)
     return sum;
 }
 
-// Makes blocks smaller, along the outermost variables of the result first,
-// until the copies of one fit. A variable is left alone if half of its values
-// need nearly the same elements, or if rows would get short.
+// Halves blocks, along the outermost variables of the result first, until the
+// copies for one block fit in `most_bytes`. A variable is left alone if halving
+// it saves little, because both halves need nearly the same elements, or if
+// rows would get short.
 static void find_blocks(dv_stage *s, int64_t most_bytes)
 {
     enum { LEAST_ROW = 64 };
@@ -222,7 +227,8 @@ static int can_stage(const dv_op *op)
            !dv_access_is_indirect(&op->write);
 }
 
-// Creates the copies of a stage whose row and col are known.
+// Creates the copies of a stage, whose variables `row` and `col` are already
+// set.
 static int create(dv_stage **out, dv_stage *s, const dv_program *p,
                   const dv_kernel *k, const int64_t *lens, int64_t most_bytes,
                   dv_arena *arena)
@@ -273,9 +279,9 @@ int dv_stage_create(dv_stage **out, const dv_program *p, const dv_kernel *k,
     return create(out, s, p, k, lens, most_bytes, arena);
 }
 
-// Finds the variables of rows and columns: the last that is contiguous in the
-// result, and the one with the next larger stride. They are the same for all
-// tiles, also for those with one row or one column.
+// Finds the variables along the columns and the rows of images: the last one
+// that is contiguous in the result, and the one with the next larger stride.
+// They are the same for all tiles, even for those with one row or one column.
 static int find_image(dv_stage *s, const dv_kernel *k)
 {
     const dv_op *op = k->op;
@@ -291,10 +297,10 @@ static int find_image(dv_stage *s, const dv_kernel *k)
     return s->row >= 0;
 }
 
-// Can a read be copied as images: are its last two dims, and no others, indexed
-// by rows and columns of the result, forwards, and otherwise only by the
-// window? Tiles of temporaries, which are not laid out as the tensor is,
-// cannot.
+// Returns 1 if a read can be copied as images: its last two dims, and no
+// others, are indexed by the row and column variables of the result, with
+// positive coefficients, and besides these only by reduced ones. Tile buffers
+// of temporaries cannot be: their strides are not those of the tensor.
 static int has_image(const dv_stage *s, const dv_program *p, int32_t read)
 {
     const dv_op *op = s->kernel.op;
@@ -318,8 +324,8 @@ static int has_image(const dv_stage *s, const dv_program *p, int32_t read)
     return a->n_dims >= 2;
 }
 
-// Finds where in the copy of a read each point of the window begins. Points are
-// numbered with the last variable fastest.
+// Finds the offset in the copy of a read at which each point of the window
+// begins. Points are numbered with the last variable fastest.
 static int find_points(dv_stage *s, const dv_stage_copy *c, int32_t read,
                        dv_arena *arena)
 {
@@ -332,7 +338,8 @@ static int find_points(dv_stage *s, const dv_stage_copy *c, int32_t read,
     if (!points)
         return 0;
     for (int64_t i = 0; i < n; i++) {
-        // The row and the column of the window, from its first ones.
+        // The row and the column of this window point, counted from the first
+        // row and column that the copy has.
         int64_t down = a->index[row].base - c->base[row], left = i;
         int64_t right = a->index[col].base - c->base[col], off = 0;
         for (int v = op->n_vars - 1; v >= 0; v--) {
@@ -427,7 +434,7 @@ void dv_stage_box(const dv_stage *s, int64_t *begin, int64_t *end)
     end[s->row] = 1;
 }
 
-// Sets n elements to the value outside of the tensor.
+// Sets n elements to the border value, which reads outside of the tensor get.
 static inline void put_border(const dv_stage_copy *c, unsigned char *to,
                               int64_t n)
 {
@@ -460,19 +467,20 @@ static span span_of(int64_t first, int64_t step, int64_t n, int64_t side)
     return (span){first, step, n, begin, dv_max_i64(end, begin)};
 }
 
-// The box of a tensor that a copy has: n[d] elements from lo[d] in dim d, some
-// of which do not exist.
+// The box of a tensor that is copied: n[d] elements from index lo[d] in dim d,
+// some of which may be outside of the tensor.
 typedef struct source {
     const char *data; // element 0 of the tensor
     int64_t lo[DV_MAX_DIMS], n[DV_MAX_DIMS];
-    // The elements of a row (along the last dim): those before the tensor,
-    // those inside, and all.
+    // Element counts of a row (along the last dim): before the tensor begins,
+    // inside of it, and in all.
     int64_t before, inside, row;
-    // The rows and columns of each copy of an image.
+    // For each of the copies of an image, the rows and columns of the tensor
+    // that it has.
     span rows[MOST_WINDOW], cols[MOST_WINDOW];
 } source;
 
-// Copies one row, whose elements in the tensor begin at element `from`.
+// Copies one row; in the tensor, the row's index 0 is element `from`.
 static inline void copy_row(const dv_stage_copy *c, const source *x,
                             int64_t from, unsigned char *to)
 {
@@ -485,7 +493,7 @@ static inline void copy_row(const dv_stage_copy *c, const source *x,
         put_border(c, to + left * bytes, x->row - left);
 }
 
-// Copies a few bytes, mostly without a call.
+// Copies n bytes, inline by 16-byte vectors unless they are very few or many.
 static inline void copy_bytes(unsigned char *to, const char *from, int64_t n)
 {
     enum { V = 16, FEW = 16 * V };
@@ -556,8 +564,8 @@ static void copy_floats(const char *from, int64_t step, int64_t down,
     }
 }
 
-// Copies some rows and columns of the image at `from`, of which each row has
-// `side` elements. Between the elements of two rows is one gap.
+// Copies some rows and columns of the image at `from`, whose rows have `side`
+// elements in the tensor. In the copy, a gap of border values follows each row.
 static void copy_image(const dv_stage_copy *c, const char *from, int64_t side,
                        const span *rows, const span *cols, unsigned char *to)
 {
@@ -572,7 +580,8 @@ static void copy_image(const dv_stage_copy *c, const char *from, int64_t side,
     from += ((rows->first + rows->begin * rows->step) * side + cols->first +
              cols->begin * cols->step) *
             bytes;
-    // Behind a row, a vector more is written; the next row has at least one.
+    // copy_floats writes up to one vector past a row, which is safe because the
+    // next row has at least one vector.
     int floats = bytes == 4 && in >= 4 && (cols->step == 1 || cols->step == 2);
     for (int64_t r = 0; r < count && !floats; r++) {
         copy_apart(c, from, cols->step, to, in);
@@ -591,8 +600,8 @@ static void copy_image(const dv_stage_copy *c, const char *from, int64_t side,
                (rows->n - rows->end) * n + n - cols->end);
 }
 
-// Copies an image for all phases of rows and columns. `exists` is 0 if it is
-// outside of the tensor.
+// Makes all copies of an image, one for each remainder of the row and column
+// numbers (phase). `exists` is 0 if the image is outside of the tensor.
 static void copy_phases(const dv_stage *s, const dv_stage_copy *c,
                         const source *x, const char *from, int exists,
                         unsigned char *to)
@@ -607,7 +616,7 @@ static void copy_phases(const dv_stage *s, const dv_stage_copy *c,
                 put_border(c, to, x->rows[y].n * s->pitch);
 }
 
-// Finds the rows and columns of the copies of an image.
+// Finds which rows and columns of the tensor each copy of an image has.
 static void set_spans(const dv_stage *s, const dv_stage_copy *c, source *x)
 {
     int col = c->access->n_dims - 1, row = col - 1;
@@ -620,8 +629,8 @@ static void set_spans(const dv_stage *s, const dv_stage_copy *c, source *x)
         x->cols[i] = span_of(x->lo[col] + i, right, s->pitch, c->shape[col]);
 }
 
-// Copies dims `d` and inner of the box of a copy of images. `from` is the
-// number of the image in the outer dims.
+// Copies dim `d` and all inner dims of a box as images. `from` is the index of
+// the image, counted through the dims before d; `exists` is 0 if it is outside.
 static void copy_outer(const dv_stage *s, const dv_stage_copy *c,
                        const source *x, int d, int64_t from, int exists,
                        unsigned char *to)
@@ -639,8 +648,8 @@ static void copy_outer(const dv_stage *s, const dv_stage_copy *c,
     }
 }
 
-// Copies dims `d` and inner of the box. `from` is the element number of index
-// lo in the outer dims, and `exists` is 0 if one of these is outside.
+// Copies dim `d` and all inner dims of a box. `from` is the position in the
+// dims before d, as one number; `exists` is 0 if it is outside of the tensor.
 static void copy_dims(const dv_stage_copy *c, const source *x, int d,
                       int64_t from, int exists, unsigned char *to)
 {
@@ -676,7 +685,8 @@ void dv_stage_fill(const dv_stage *s, const int64_t *begin, const int64_t *end,
         int64_t first = 0;
         for (int v = 0; v < op->n_vars; v++)
             first += v == s->col ? 0 : begin[v] * s->result_step[v];
-        // The buffer of results begins the memory.
+        // The results come first in `memory`. Their address is moved back, so
+        // that indices of the whole tensor address this buffer.
         at[op->n_reads] =
             (void *)((uintptr_t)memory - (uintptr_t)(first * s->result_bytes));
     }
@@ -706,7 +716,8 @@ void dv_stage_fill(const dv_stage *s, const int64_t *begin, const int64_t *end,
         } else {
             copy_dims(c, &x, 0, 0, 1, to);
         }
-        // Moved back, so that indices of the whole tensor address the copy.
+        // Move the address back, so that indices of the whole tensor address
+        // the copy.
         uintptr_t zero = (uintptr_t)to - (uintptr_t)(first * c->elem_bytes);
         for (int32_t r = 0; r < op->n_reads; r++)
             if (c->is_read[r])

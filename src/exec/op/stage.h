@@ -24,17 +24,17 @@
 #define DV_STAGE_H
 #include "strip/strip.h"
 
-// A copy of the elements that some reads of an op reach.
+// A copy of the elements that one or several nearby reads of an op access.
 typedef struct dv_stage_copy {
     const dv_access *access; // the first of the reads
     uint8_t *is_read;        // by read number: 1 if it reads the copy
     int32_t first_read;
-    // In each dim: the least constant of the reads' indices, how far the
-    // greatest is beyond it, and the stride of the copy in elements.
+    // In each dim: the smallest constant term of the reads' indices, by how
+    // much the largest exceeds it, and the stride of the copy in elements.
     int64_t base[DV_MAX_DIMS], spread[DV_MAX_DIMS], stride[DV_MAX_DIMS];
-    // Of images: the number of copies, one for each remainder of the numbers of
-    // rows and of columns; the rows and columns of one; and where each point of
-    // the window begins.
+    // For images only: the number of copies (one for each remainder of the row
+    // and of the column number by the read's step) along rows and columns, and
+    // the rows and columns of each copy.
     int64_t row_phases, col_phases, rows, cols;
     const int64_t *shape; // of the tensor
     int64_t elem_bytes;
@@ -44,15 +44,16 @@ typedef struct dv_stage_copy {
 
 typedef struct dv_stage {
     dv_kernel kernel; // the op's, with the strides of the copies
-    // Of images: the variables of their rows and columns, the op in which the
-    // columns' variable runs over all points of an image, and the points of the
-    // window by read (NULL: the strides say where they are). Of boxes: -1.
+    // If operands are copied as images: the variables of rows and columns (-1
+    // if not), the op whose column variable runs over all points of an image,
+    // and for each read the offsets of the window's points (NULL: its strides
+    // say them).
     int row, col;
     dv_op image_op;
     const int64_t **points;
     int64_t pitch; // elements from row to row
-    // The result's place in the tensor; its strides in the buffer from which it
-    // is copied there.
+    // Where results go: base and strides in the tensor, and strides in the
+    // buffer from which they are copied there.
     dv_flat result;
     int64_t *result_step, result_bytes;
     dv_stage_copy *copies;
@@ -61,26 +62,27 @@ typedef struct dv_stage {
     int64_t bytes;              // of all copies
 } dv_stage;
 
-// Prepares the copies of an op whose tiles have these lengths along its
-// variables. `most_bytes`: the op runs in blocks, so that the copies of a block
-// take no more bytes if possible; 0: copies are of whole tiles. *out is NULL
-// with 1 if the op has no borders or cannot be run with copies. Returns 0 when
-// out of memory.
+// Prepares the operand copies of an op whose tiles have extents `lens` along
+// its variables. If `most_bytes` is not 0, the op runs in blocks whose copies
+// take at most that many bytes, if possible; otherwise whole tiles are copied.
+// *out is NULL with 1 if the op has no borders or cannot use copies. Returns 0
+// when out of memory.
 int dv_stage_create(dv_stage **out, const dv_program *p, const dv_kernel *k,
                     const int64_t *lens, int64_t most_bytes, dv_arena *arena);
-// The same for windows whose operands are copied as images. *out is NULL if
-// this op cannot be run so.
+// Like dv_stage_create, but for windows whose operands are copied as whole
+// images. *out is NULL if the op does not permit it.
 int dv_stage_create_images(dv_stage **out, const dv_program *p,
                            const dv_kernel *k, const int64_t *lens,
                            int64_t most_bytes, dv_arena *arena);
-// Returns whether images are faster than boxes for tiles of these lengths:
-// there is a border, for which operands are copied anyway, and rows are short.
+// Returns whether copying whole images is faster than copying boxes for tiles
+// with extents `lens`: reads have a border, so they are copied anyway, and rows
+// are short.
 int dv_stage_wants_images(const dv_stage *s, const int64_t *lens);
-// Makes the copies of the box begin..end in `memory`. Reads the tensors at
-// from[read], their element 0, and sets at[read] to what takes their place.
+// Makes the copies for the box begin..end in `memory`. from[read] is element 0
+// of the tensor; at[read] is set to the address that the kernel uses instead.
 void dv_stage_fill(const dv_stage *s, const int64_t *begin, const int64_t *end,
                    void *const *from, void *memory, void **at);
-// Sets *begin and *end, which a kernel gets for a box, to the ranges of
+// Changes the box *begin..*end, on which a kernel is to run, to that of
 // `image_op` if the copies are images.
 void dv_stage_box(const dv_stage *s, int64_t *begin, int64_t *end);
 // Copies the results of images in a box to the tensor whose element 0 is at

@@ -65,9 +65,8 @@ dv_contraction_choices dv_tile_loops_choices(const dv_tile_schedule *as)
                                     .stages = as->stage};
 }
 
-// Returns whether dimension a, of one variable, is further inside than b: by
-// the order of summation or, if they are not summed over, by their strides in
-// the output.
+// Returns whether dimension a is to be nested inside dimension b: by the order
+// of summation for summed dimensions, otherwise by strides in the output.
 static int is_inner(const dv_nest_dim *a, const dv_nest_dim *b,
                     const dv_sum_order *sums)
 {
@@ -110,8 +109,8 @@ static int collapse(dv_nest_dim *out, const dv_nest *n, uint32_t vars,
     return 1;
 }
 
-// Makes loop number i of the plan, whose variables are collapsed into *d, a
-// dimension of a nest. Returns 0 if a stride overflows.
+// Turns *d, the collapsed dimension of a loop's variables, into loop number i
+// of the plan: sets its size, strides and kind. Returns 0 on overflow.
 static int make_loop(dv_nest_dim *d, const dv_tile_schedule *as, int32_t i)
 {
     const dv_tile_loop *l = &as->loops[i];
@@ -132,8 +131,9 @@ static int make_loop(dv_nest_dim *d, const dv_tile_schedule *as, int32_t i)
     return 1;
 }
 
-// Returns whether every tile belongs to a loop of the same variables. Nests
-// match tiles with loops by their strides, which may coincide.
+// Returns 1 unless a tile loop was matched with an outer loop over other
+// variables. That can happen because nests match them by strides, which may
+// coincide.
 static int tiles_are_right(const dv_nest *n)
 {
     dv_nest_tiles t;

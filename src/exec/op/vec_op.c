@@ -60,8 +60,8 @@ struct dv_vec_op {
     int32_t written[DV_MAX_VARS], reduced[DV_MAX_VARS];
     int32_t n_written, n_reduced;
     int64_t chunk; // outer iterations per kernel call; 0: all
-    // If the inner loop has this many iterations, the outer loop continues it
-    // in memory, and both run as one loop; 0: never.
+    // If the inner loop has this many iterations, the outer loop continues
+    // where it ends in memory, so that both run as one loop; 0: never.
     int64_t fuse;
     // By variable outside the kernel's loops: the same as `fuse` for that
     // variable. If the inner loop has join[v] iterations, the loop over v
@@ -89,8 +89,8 @@ struct dv_vec_op {
     // 1 if the program's indices transpose a read, so that the op runs in
     // blocks.
     int blocks;
-    // The transpose kernels; NULL: no read is transposed in the actual memory
-    // layout.
+    // The transpose kernels; NULL: with the actual strides in memory, no read
+    // is transposed.
     transpose *transpose;
 };
 
@@ -111,15 +111,15 @@ typedef struct maker {
     // computes in f32.
     uint16_t *whole_operand;
     int in_reducer; // Is the operand of the reducer being translated?
-    // The nodes of variables as values, of which operand first_index + i has
-    // number i.
+    // The subexpressions that are values of variables; operand first_index + i
+    // is number i of them.
     const dv_expr **indices;
     int32_t n_indices, first_index;
 } maker;
 
-// Returns whether argument i of e is in lanes of integers: in a kernel that
-// computes in f32, those of tests and conditions are. `whole` says whether e
-// is.
+// Returns whether argument i of e is computed in integer lanes: in a kernel
+// that computes in f32, arguments of tests and conditions are. `whole` is 1 if
+// e itself is.
 static int has_whole_arg(dv_dtype compute, const dv_expr *e, int i, int whole)
 {
     if (whole || compute != DV_F32)
@@ -142,7 +142,8 @@ static uint16_t add(maker *m, dv_vec_node n)
 
 static uint16_t node_of(maker *m, const dv_expr *e, int whole);
 
-// Returns the number of an index among m->indices; n_indices if it is new.
+// Returns the position in m->indices of expression e, a variable's value;
+// n_indices if it is not listed yet.
 static int32_t index_number(const maker *m, const dv_expr *e)
 {
     int32_t i = 0;
@@ -158,7 +159,8 @@ static uint16_t load_node(maker *m, int operand)
                                 .arg = {(uint16_t)operand, 0, 0}});
 }
 
-// Makes the node of a variable's value.
+// Adds the kernel node that loads a variable's value, as a float unless
+// `whole`.
 static uint16_t index_node(maker *m, const dv_expr *e, int whole)
 {
     int64_t lo = 0, hi = 0;
@@ -173,8 +175,8 @@ static uint16_t index_node(maker *m, const dv_expr *e, int whole)
                          .value = fmax(fabs((double)lo), fabs((double)hi))});
 }
 
-// Returns the variable along which rows of the result run: that of its last dim
-// with the smallest step; -1: the result has no rows.
+// Returns the variable along which a row of the result runs: the one with the
+// smallest stride in the last dim that has any; -1: the result has no rows.
 static int row_var(const dv_access *to, int n_vars)
 {
     int best = -1;
@@ -190,11 +192,11 @@ static int row_var(const dv_access *to, int n_vars)
     return best;
 }
 
-// Returns 1 if a kernel multiplies by the reciprocal of a divisor: if the
-// divisor is the same for a whole row of the result. That depends on the op
-// alone, so that a result has the same bits in all loops and on all teams.
-// Divisions by numbers stay divisions, because numbers are mostly counts, and
-// so do those in the operand of a reducer, whose rows may be others.
+// Returns 1 if a kernel replaces a division by a multiplication with the
+// reciprocal, because the divisor is the same for a whole row of the result.
+// This depends on the op alone, so that results have the same bits with any
+// loops and team. Divisions by constants (mostly counts) stay divisions, and so
+// do those inside a reducer, whose rows may be others.
 static int is_share(const maker *m, const dv_expr *e)
 {
     const dv_op *op = m->spec->op;
@@ -204,8 +206,8 @@ static int is_share(const maker *m, const dv_expr *e)
            !(dv_expr_free_vars(op, e->arg[1]) >> row & 1);
 }
 
-// Unrolls a reduction over the points of a window. Sums start at +0, as in
-// reduction loops, so that a sum of -0 is +0.
+// Unrolls a reduction over the points of a window (a small stencil). Sums start
+// at +0, as in reduction loops, so that a sum of -0 is +0.
 static uint16_t steps_of(maker *m, const dv_expr *reduce, uint16_t all)
 {
     dv_vec_node n = {.kind = DV_VEC_STEP, .arg = {0, all, 0}};
@@ -224,7 +226,8 @@ static uint16_t steps_of(maker *m, const dv_expr *reduce, uint16_t all)
     return all;
 }
 
-// Translates an expression; `whole` is 1 for parts in lanes of integers.
+// Translates an expression to kernel nodes; `whole` is 1 if it is computed in
+// integer lanes.
 static uint16_t node_of(maker *m, const dv_expr *e, int whole)
 {
     dv_vec_node n = {0};
@@ -291,8 +294,9 @@ static int is_indirect(const dv_op *op)
     return dv_op_gathers(op) || dv_access_is_indirect(&op->write);
 }
 
-// Returns whether read number i of the written tensor is harmless without a
-// copy of it: it reads what the same point writes, or what no point writes.
+// Returns whether read number i of the tensor that the op overwrites needs no
+// snapshot: it reads the element that the same point writes, or one that no
+// point writes.
 static int same_element(const dv_vec_spec *spec, int i)
 {
     const dv_op *op = spec->op;
@@ -302,8 +306,8 @@ static int same_element(const dv_vec_spec *spec, int i)
     return equal || !dv_op_reads_own_write(op);
 }
 
-// Returns the type in which kernels store the result: a bool whose value is 0
-// or 1 anyway is a u8.
+// Returns the type in which kernels store the result: u8 for a bool that is
+// computed as 0 or 1, which needs no conversion.
 static dv_dtype stored_type(const dv_vec_spec *spec)
 {
     const dv_expr *e = spec->op->body;
@@ -328,8 +332,8 @@ static int types_agree(const dv_vec_spec *spec, const dv_isa *isa,
             dv_vec_op_fit(p, op) >= (some ? DV_FITS_DEPENDS : DV_FITS_ALL));
 }
 
-// Returns 1 if every tensor that supplies an index of the access is itself read
-// without an index.
+// Returns 1 if every tensor that supplies an indirect index of the access is
+// itself read without indirect indices.
 static int plain_indices(const dv_op *op, const dv_access *a)
 {
     for (int d = 0; d < a->n_dims; d++)
@@ -339,8 +343,8 @@ static int plain_indices(const dv_op *op, const dv_access *a)
     return 1;
 }
 
-// Returns whether kernels have all functions of e; `whole` is 1 for parts in
-// lanes of integers.
+// Returns whether there are kernels with all functions in e; `whole` is 1 if e
+// is computed in integer lanes.
 static int has_all(const dv_expr *e, dv_dtype compute, int whole)
 {
     if (e->kind == DV_EXPR_APPLY &&
@@ -401,7 +405,7 @@ static double loop_cost(const maker *m, int v)
     return n < 16 ? sum * (1 + 16 / (double)n) : sum;
 }
 
-// Returns 1 if an index value of the op depends on variable v.
+// Returns 1 if an indirect index of the op depends on variable v.
 static int index_depends_on(const dv_vec_spec *spec, int v)
 {
     const dv_op *op = spec->op;
@@ -414,8 +418,8 @@ static int index_depends_on(const dv_vec_spec *spec, int v)
     return 0;
 }
 
-// Returns 1 if v can be a loop of the kernel; the reduced variables of a
-// window, which are unrolled, cannot.
+// Returns 1 if variable v can be a loop of the kernel. The reduced variables of
+// a window cannot, because they are unrolled.
 static int may_loop(const maker *m, int v)
 {
     const dv_op *op = m->spec->op;
@@ -558,8 +562,8 @@ static int any_transposed(const dv_vec_spec *spec, int row, int col)
 
 // Finds the variables of blocks: the result is contiguous along `col` and a
 // transposed read along `row`. They become the op's loops even if the actual
-// memory layout does not permit transposing, so that results do not depend on
-// the layout. Returns 0 if there are none.
+// strides do not permit transposing, so that results do not depend on these.
+// Returns 0 if no read is transposed.
 static int find_block_loops(const dv_vec_spec *spec, int32_t *row, int32_t *col)
 {
     const dv_op *op = spec->op;
@@ -583,7 +587,7 @@ static int find_block_loops(const dv_vec_spec *spec, int32_t *row, int32_t *col)
     return 0;
 }
 
-// Lists the reads that are transposed in the actual memory layout.
+// Lists the reads that are transposed with the actual strides in memory.
 static void list_transposed(transpose *t, const dv_vec_spec *spec)
 {
     for (int i = 0; i < spec->op->n_reads && t->n_transposed < MOST_TRANSPOSED;
@@ -594,7 +598,8 @@ static void list_transposed(transpose *t, const dv_vec_spec *spec)
     }
 }
 
-// Integers are moved like other types of their size.
+// Returns the type as which a transpose kernel moves elements of type t:
+// integers are moved like other types of the same size.
 static dv_dtype moved_as(dv_dtype t)
 {
     int size = dv_dtype_get(t)->size_bytes;
@@ -695,9 +700,9 @@ static void set_loops(dv_vec_op *v, const maker *m)
     }
 }
 
-// Returns the offset in elements from value 0 of the reduced variables of a
-// window (a small stencil or pooling reduction) to one of its points. Points
-// are numbered with the last variable fastest.
+// Returns the offset in elements from the first point of a window (a small
+// stencil or pooling reduction) to one of its points. Points are numbered with
+// the last variable fastest.
 static int64_t to_point(const dv_vec_spec *spec, int read, int32_t point)
 {
     const dv_op *op = spec->op;
@@ -740,7 +745,8 @@ static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
         v->base[i] += to_point(spec, read, point) * es;
     int64_t distance =
         point ? to_point(spec, read, point) - to_point(spec, read, 0) : 0;
-    // A read that is cut at edges is elsewhere where it is outside.
+    // A read that boxes are cut for is redirected to a row of border values
+    // where it is outside, so it cannot be addressed relative to another point.
     int elsewhere = spec->edges && !last && a->has_border;
     if (point && !elsewhere && llabs(distance) <= DV_VEC_MAX_STRIDE) {
         o->lead = (uint16_t)(m->operand_of[read] + 1);
@@ -751,9 +757,9 @@ static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
             m->points && op->vars[k].reduce ? 0 : f->coef[k] * es;
 }
 
-// Lists the values of variables in an expression, and counts the reads of
-// parts in lanes of integers: uses[r] gets bit 0 if read r is loaded in the
-// compute type, and bit 1 if it is as an integer.
+// Lists the variables whose values an expression uses, and how it uses reads:
+// uses[r] gets bit 0 if read r is loaded in the compute type, and bit 1 if it
+// is loaded as an integer (in integer lanes).
 static void list_uses(maker *m, const dv_expr *e, int whole, char *uses)
 {
     if (e->kind == DV_EXPR_READ)
@@ -774,8 +780,8 @@ static int count_indices(const dv_expr *e)
 }
 
 // Adds operands for reads that are loaded as integers, and for values of
-// variables. Returns 0 if there are too many, or if a read through an index is
-// loaded in both ways.
+// variables. Returns 0 if there are too many, or if an indirect read is loaded
+// both as an integer and in the compute type.
 static int add_operands(dv_vec_op *v, maker *m, dv_vec_operand *o,
                         const char *uses)
 {
@@ -845,11 +851,13 @@ static int set_operands(dv_vec_op *v, maker *m, int *fits)
     return 1;
 }
 
-// Finds the edges at which boxes are cut. *fits is set to 0 if reads with a
-// border cannot be cut.
+// Finds the variable values at which boxes are cut, where reads cross an edge
+// of their tensor. *fits is set to 0 if a read with a border does not permit
+// it.
 static int find_edges(dv_vec_op *v, const maker *m, int *fits)
 {
-    // Shorter rows run on images, longer ones in blocks.
+    // Ops with shorter rows copy their operands as whole images, those with
+    // longer rows in blocks (stage.h).
     enum { SHORTEST_ROW = 16, LONGEST_ROW = 1 << 20 };
     const dv_op *op = m->spec->op;
     int64_t n = v->inner < 0 ? 1 : dv_var_len(op, v->inner);
@@ -919,8 +927,8 @@ static int set_indices(dv_vec_op *v, maker *m)
     return 1;
 }
 
-// Returns the length of the inner loop for which the outer loop continues where
-// the inner one ends in memory, for all operands; 0: there is none.
+// Returns the length of the inner loop at which its next iteration would access
+// the same address as the next outer iteration, in all operands; 0: none.
 static int64_t fuse_length(const dv_vec_operand *operands, int n_operands)
 {
     int64_t n = 0;
@@ -936,8 +944,8 @@ static int64_t fuse_length(const dv_vec_operand *operands, int n_operands)
     return n;
 }
 
-// Returns the op from which loops are chosen: in the plan of a rank, that of
-// the team's program of which the rank computes a part.
+// Returns the op from whose extents loops are chosen. A rank computes a part of
+// the op in its team's program, so its plan chooses loops from that one.
 static dv_vec_spec whole_of(const dv_vec_spec *spec)
 {
     dv_vec_spec whole = *spec;
@@ -968,9 +976,9 @@ static int64_t find_fuse(const dv_vec_op *v, const dv_vec_spec *spec)
     return fuse_length(as, v->n_operands) == n ? n : 0;
 }
 
-// Finds for each variable outside the kernel's loops whether it continues the
-// inner loop in memory, as do rows of an image that is a part of a tensor.
-// Elements that are not reduced have the same bits in any loop.
+// Finds for each variable outside the kernel's loops whether its next value
+// continues the inner loop in memory, as rows of a whole image do. Only
+// unreduced results qualify, because their bits do not depend on the loops.
 static void find_joins(dv_vec_op *v)
 {
     if (v->reduce != DV_VEC_EACH || v->inner < 0 || v->n_indices)
@@ -1011,8 +1019,8 @@ dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_spec *spec, dv_jit *jit,
                      : DV_OK;
 }
 
-// Estimates the operations of an expression; transcendental functions count as
-// many.
+// Estimates the number of operations of an expression; transcendental functions
+// count as many.
 static int32_t size_of(const dv_expr *e)
 {
     enum { LONG_FN = 200 };
@@ -1023,8 +1031,8 @@ static int32_t size_of(const dv_expr *e)
     return n;
 }
 
-// Returns whether an expression has values of variables, or may have parts in
-// lanes of integers next to floats.
+// Returns whether an expression uses values of variables, or may mix integer
+// lanes with float lanes.
 static int is_mixed(const maker *m, const dv_expr *e)
 {
     int mixed =
@@ -1075,8 +1083,9 @@ static void choose_loops(dv_vec_op *v, maker *m)
         v->inner = pick_inner(&whole);
         v->outer = pick_outer(&whole, v->inner);
     }
-    // If no loop of the kernel is reduced because all reduced variables have
-    // one iteration, reduce over an outer loop of one row.
+    // If the op is a reduction but neither loop of the kernel is reduced,
+    // because all reduced variables have one value, use an outer loop of one
+    // iteration.
     if (!m->points && v->outer >= 0 && !op->vars[v->outer].reduce &&
         kind_of(op, v->inner, v->outer) == DV_VEC_OUTER)
         v->outer = -1;
@@ -1146,8 +1155,9 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
              dv_var_len(whole, v->inner) >= WIDE)
         v->chunk = CHUNK;
     v->shape = m->shape;
-    // If the plan's schedule does not have the mark `collapse`, the kernel's
-    // two loops must not run as one. Copies have other strides than tensors.
+    // The kernel's two loops may not run as one if the plan's schedule lacks
+    // the mark `collapse`, or if operands are copies or cut boxes, whose
+    // strides differ from those of the tensors.
     int apart = m->spec->staged || m->spec->edges ||
                 (m->spec->as && !m->spec->as->collapse);
     v->fuse = apart ? 0 : find_fuse(v, m->spec);
@@ -1276,8 +1286,8 @@ typedef struct runner {
     char *at[DV_VEC_MAX_OPERANDS];
 } runner;
 
-// Returns an address that is `by` bytes further on. The address of a variable's
-// value is that value, and points nowhere.
+// Returns p plus `by` bytes, in integer arithmetic: operands that are values of
+// variables are passed as addresses, which point nowhere.
 static char *moved(const char *p, int64_t by)
 {
     return (char *)((uintptr_t)p + (uintptr_t)by);
@@ -1291,8 +1301,7 @@ static void advance(runner *r, int var, int64_t by)
 }
 
 // Advances the current point to the next value of the given variables, the last
-// variable fastest. Returns 0 after the last point and resets them to the
-// first.
+// variable fastest. After the last point, resets it to the first and returns 0.
 static int next_point(runner *r, const int32_t *vars, int n)
 {
     for (int k = n - 1; k >= 0; k--) {
@@ -1307,8 +1316,8 @@ static int next_point(runner *r, const int32_t *vars, int n)
     return 0;
 }
 
-// Returns the address of an operand at the current point or, if `next` is 1, at
-// the next point along `var`.
+// Returns the address of an operand, including its indirect index, at the
+// current point or, if `next` is 1, at the next point along `var`.
 static char *found_at(const runner *r, int32_t operand, int var, int next)
 {
     const dv_vec_op *v = r->v;
@@ -1343,7 +1352,7 @@ static void prefetch_next(const runner *r, const int32_t *vars, int n)
 }
 
 // Returns the arguments of a kernel call for `rows` by `n` elements from the
-// current addresses, which are stored in `at`.
+// current addresses, and stores the operands' addresses in `at`.
 static dv_vec_args args_for(const runner *r, int64_t rows, int64_t n, void *acc,
                             void **at)
 {
@@ -1359,12 +1368,11 @@ static dv_vec_args args_for(const runner *r, int64_t rows, int64_t n, void *acc,
     return (dv_vec_args){rows, n, at, acc};
 }
 
-// Reduces over all points of the reduced variables outside the kernel, for
-// `rows` by `n` elements from the current addresses, at most v->chunk rows at a
-// time (a limit for reductions over many rows). The accumulators `acc` are new
-// if `old` is NEW_ACC and hold earlier parts of the sums if it is OLD_ACC. The
-// last call computes the results if `un` is FINISHED, and leaves sums in `acc`
-// if it is UNFINISHED.
+// Reduces over the reduced variables outside the kernel, for `rows` by `n`
+// elements from the current addresses, in calls of at most v->chunk rows. The
+// accumulators `acc` are new if `old` is NEW_ACC and hold earlier partial
+// results if it is OLD_ACC. The last call computes the results if `un` is
+// FINISHED, and leaves partial results in `acc` if it is UNFINISHED.
 static void reduce(runner *r, int old, int un, int64_t rows, int64_t n,
                    void *acc)
 {
@@ -1456,9 +1464,9 @@ static void run_plain(const dv_vec_op *v, void *const *at, const int64_t *begin,
     } while (next_point(&r, v->written, r.n_written));
 }
 
-// Runs a piece of a box in which every read is either inside or outside of its
-// tensor. Rows of border values are one row of the kernel's inner loop, so that
-// a piece with reads that are outside takes a call for every row.
+// Runs a piece of a box in which every read is entirely inside or outside of
+// its tensor. Reads outside get a row of border values, which has the length of
+// the inner loop; with such reads, the kernel is therefore called for each row.
 static void run_piece(const dv_vec_op *v, void *const *at, const int64_t *begin,
                       const int64_t *end)
 {
@@ -1516,8 +1524,8 @@ static int find_size(int64_t left)
     return left >= BLOCK ? 0 : left >= SMALL ? 1 : -1;
 }
 
-// Runs one block for transposing. `rows` and `cols` number the lengths that a
-// side of a block can have: 0 is the normal one, 1 the small one for edges.
+// Computes one block, whose reads are transposed first. `rows` and `cols`
+// select the length of each side: 0 is a full block, 1 the small one for edges.
 static void run_block(const block_runner *r, int rows, int cols)
 {
     const transpose *t = r->t;

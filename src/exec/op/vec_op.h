@@ -54,17 +54,18 @@ typedef struct dv_vec_spec {
     // 1 if every box contains the full reduction, so that dv_vec_op_part, which
     // computes a part of one, is never called.
     int whole;
-    // 1 if reads with a border go to copies, which have the strides in `reads`
-    // (exec/op/stage.h); otherwise such ops are unsupported.
+    // 1 if reads with a border load from copies, which have the strides in
+    // `reads` (exec/op/stage.h); otherwise such ops are unsupported.
     int staged;
     // 1 if boxes are cut where reads with a border leave their tensors
     // (exec/op/edges.h), so that such reads need no copies.
     int edges;
-    // 1 if the outer loop of the kernel is to be the variable along which
-    // results are nearest to each other, not the longest one.
+    // 1 if the kernel's outer loop is to be the variable along which results
+    // are nearest to each other in memory; 0: the longest one.
     int nearest;
-    // By read: where each point of a window is, in elements from where the read
-    // begins; NULL, or NULL for a read: the strides say so.
+    // By read: the offset of each point of a window (a small stencil), in
+    // elements from the first one; NULL, or NULL for one read: strides
+    // determine it.
     const int64_t *const *points;
     int copied; // 1 if reads of the written tensor go to a snapshot
     // 1 if the caller checks every box as dv_vec_op_guard demands; then
@@ -72,9 +73,10 @@ typedef struct dv_vec_spec {
     // allowed.
     int looks;
     int as_f32; // 1 if the op reads i32 but computes in f32
-    // 1 if dv_vec_op_kernels generates the kernels later, if at all.
+    // 1 if creation need not generate kernels, because dv_vec_op_kernels does
+    // it later, if at all.
     int later;
-    // The plan's choice of loops, which is obeyed; NULL: they are chosen here.
+    // The loops that the plan prescribes; NULL: they are chosen at creation.
     const dv_op_schedule *as;
     // The op from which loops are chosen, if it is not `op` itself but one with
     // other extents of which `op` computes a part (dv_plan_whole_op); NULL: op.
@@ -92,9 +94,9 @@ typedef struct dv_vec_spec {
 dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_spec *spec,
                            dv_jit *jit, dv_arena *arena, dv_diag *diag);
 
-// Generates the kernels of a vector op that was created with `later` set, that
-// is without kernels; `how` must be the same as then. DV_E_LIMIT: a kernel
-// would be too long.
+// Generates the kernels of a vector op that was created without them (with
+// `later` set); `spec` must be the same as at its creation. DV_E_LIMIT: a
+// kernel would be too long.
 dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_spec *spec, dv_jit *jit,
                             dv_arena *arena, dv_diag *diag);
 
@@ -104,8 +106,8 @@ int dv_vec_op_is_cut(const dv_vec_op *v);
 // dv_vec_op_fits before running the box.
 dv_guard dv_vec_op_guard(const dv_vec_op *v);
 
-// Describes the loops of a vector op as the plan's schedule does: sets the
-// members of *out for vector kernels and leaves the others.
+// Writes the loops of a vector op to *out, as the plan's schedule has them:
+// only the members for vector kernels are set.
 void dv_vec_op_describe(const dv_vec_op *v, dv_op_schedule *out);
 
 // The kernel of a vector op, for callers that invoke it themselves (rows.c).
@@ -134,8 +136,8 @@ void dv_vec_op_run(const dv_vec_op *v, void *const *at, const int64_t *begin,
 // the reduced variables.
 void dv_vec_op_part(const dv_vec_op *v, void *const *at, const int64_t *begin,
                     const int64_t *end, int part, void *acc);
-// Computes the strides of a box's accumulators along each variable, in
-// accumulators; 0 for reduced variables.
+// Computes the strides of the accumulators of a box along each variable, in
+// units of one accumulator; 0 for reduced variables.
 void dv_vec_op_acc_strides(const dv_vec_op *v, const int64_t *begin,
                            const int64_t *end, int64_t *steps);
 // Returns the bytes of one accumulator; there is one per written element.

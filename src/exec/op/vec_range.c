@@ -52,7 +52,8 @@ static range bits_of(range x, range y)
     return bounded(all.lo < 0 ? -n : 0, n - 1, all.ok);
 }
 
-// Shifts by negative distances, or beyond 31, leave 0.
+// Returns the range of x << by, where shifts by negative distances or beyond 31
+// give 0.
 static range shifted_left(range x, range by)
 {
     double most = by.hi < 0 ? 0 : ldexp(1, (int)fmin(by.hi, 63));
@@ -113,7 +114,7 @@ static range index_range(const dv_op *op, const dv_expr *e)
                : none;
 }
 
-// Returns the range of an expression; reads[i] is the range of read i.
+// Returns the range of an expression's values; reads[i] is the range of read i.
 static range range_of(const dv_op *op, const dv_expr *e, const range *reads)
 {
     range x[3] = {{0}}, none = {0};
@@ -160,8 +161,8 @@ dv_vec_fit dv_vec_op_fit(const dv_program *p, const dv_op *op)
     return range_of(op, op->body, least).ok ? DV_FITS_DEPENDS : DV_FITS_NEVER;
 }
 
-// Loops over the elements that one read accesses in a box; they visit each
-// element at least once and are ordered by increasing stride.
+// Loops over all elements that one read accesses in a box, ordered by
+// increasing stride. An element may be visited more than once.
 typedef struct walk {
     int64_t first; // offset of the first element
     int64_t n[DV_MAX_VARS], step[DV_MAX_VARS];
@@ -242,7 +243,8 @@ LOOK(min_max_u16, uint16_t)
 LOOK(min_max_u8, uint8_t)
 #undef LOOK
 
-// Extends lo..hi by n elements `step` apart, from element `off` on.
+// Extends the range lo..hi so that it includes the values of n elements, `step`
+// apart, from element `off` on.
 static void min_max(dv_dtype t, const void *data, int64_t off, int64_t n,
                     int64_t step, int64_t *lo, int64_t *hi)
 {
@@ -290,7 +292,7 @@ static range range_at(const walk *w, dv_dtype t, const void *data)
     }
 }
 
-// Returns the range of the values that read number r finds in a box.
+// Returns the range of the values that read number r loads in a box.
 static range found_by(const dv_program *p, const dv_kernel *k, int r,
                       void *const *at, const int64_t *begin, const int64_t *end)
 {
@@ -298,9 +300,9 @@ static range found_by(const dv_program *p, const dv_kernel *k, int r,
     return range_at(&w, p->tensors[k->op->reads[r].tensor].dtype, at[r]);
 }
 
-// Returns whether an indirect index lies in 0..n for all values that are read,
-// which have range `read`, and all points of a box. Products and sums of bounds
-// beyond 2^53, which are inexact, are far outside.
+// Returns whether an indirect index stays in 0..n at all points of a box, if
+// the index values that are read have range `read`. Bounds beyond 2^53 are
+// inexact, but so far outside that this does not matter.
 static int is_inside(const dv_op *op, const dv_index *x, range read,
                      const int64_t *begin, const int64_t *end, int64_t n)
 {

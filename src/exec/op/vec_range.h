@@ -15,8 +15,8 @@ typedef enum dv_vec_fit {
 } dv_vec_fit;
 dv_vec_fit dv_vec_op_fit(const dv_program *p, const dv_op *op);
 
-// Returns 1 if 32 bits suffice for the values that the box begin..end of an op
-// reads; for an op with indirect accesses, whose values always fit, if all
+// Returns 1 if 32 bits suffice for the integers that an op computes on the box
+// begin..end; for an op with indirect accesses, whose values always fit, if all
 // indices are in range. `at` holds the address of element 0 of each read. The
 // box must contain the full range of every reduced variable.
 int dv_vec_op_fits(const dv_program *p, const dv_kernel *k, void *const *at,
