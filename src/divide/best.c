@@ -27,7 +27,7 @@
 
 enum { MAX_ROUNDS = 64 };
 
-// What divisions are compared by.
+// The quantities by which two divisions of an op into slices are compared.
 typedef struct candidate {
     double cost;       // predicted time in microseconds
     double bytes;      // traffic of main memory
@@ -35,7 +35,8 @@ typedef struct candidate {
     int64_t cores, partials;
 } candidate;
 
-// The first n divisions in the order of `keys`, at most `most`.
+// A list of the n divisions with the smallest keys, sorted by key; it has room
+// for `most`.
 typedef struct menu {
     dv_splits *list;
     double *keys;
@@ -136,9 +137,10 @@ double dv_divide_transferred_by_all(const dv_divide_space *s, int i,
     double all = 1, largest = 1, alike = 1;
     int is_write = i == s->n_tensors - 1;
     for (int v = 0; v < s->n_vars; v++) {
-        // Slices of a variable of the tensor add up to its extent, even if the
-        // last one is shorter. The others transfer the same elements again,
-        // except that partial results are written once, when they are complete.
+        // The slices of a variable that the tensor depends on add up to its
+        // extent, even if the last one is shorter. Slices of other variables
+        // transfer the same elements again, except that partial results are
+        // written once, when complete.
         if (vars >> v & 1) {
             all *= (double)s->units[v];
             largest *= (double)dv_ceil_div(s->units[v], d->n[v]);
@@ -148,7 +150,7 @@ double dv_divide_transferred_by_all(const dv_divide_space *s, int i,
             alike *= (double)d->n[v];
         }
     }
-    // Every ring reads what its cores share.
+    // Each ring reads from main memory once what its cores share.
     all *= alike < (double)s->shares ? alike : (double)dv_max_i64(s->shares, 1);
     return dv_divide_transferred(s, i, d) * all / largest;
 }
@@ -260,9 +262,9 @@ static int no_better(const best *b, const candidate *c)
     return order ? order > 0 : c->cores >= f->cores;
 }
 
-// Returns a cost factor against split reductions on the host: their rounding
-// depends on the number of threads, so they must be faster by more than the
-// cost model's error.
+// Returns a factor on the cost that penalises split reductions on the host:
+// their rounding depends on the number of threads, so they must be faster by
+// more than the cost model's error.
 static double penalty(const best *b, const dv_cost_work *w)
 {
     return dv_target_has_caches(b->t) && w->partials > 1 ? 1.25 : 1;
@@ -307,7 +309,8 @@ static int has_windows(const dv_op *o, const dv_access *a)
     return 0;
 }
 
-// Returns whether threads of this machine pack windows of some read of the op.
+// Returns whether the op is a contraction on the host that reads some tensor in
+// overlapping windows, as a convolution does, which threads then pack.
 static int packs_windows(const dv_op *o, const dv_target *t)
 {
     if (!dv_target_has_caches(t) || dv_op_kind(o) != DV_KIND_CONTRACTION)
@@ -318,8 +321,8 @@ static int packs_windows(const dv_op *o, const dv_target *t)
     return 0;
 }
 
-// Returns the bytes that a tile packs of a read with windows: each element as
-// often as windows have it, in whole cache lines of neighbours.
+// Returns the bytes that a tile packs of a read with overlapping windows: each
+// element once per window that has it, in whole cache lines along the last dim.
 static double packed_bytes(const best *b, int read)
 {
     const dv_divide_space *s = b->s;

@@ -40,8 +40,8 @@ typedef struct dv_divide_space {
     // 1 if an access has an indirect index or a negative stride.
     int has_irregular_access;
     int64_t line; // bytes that memory transfers together
-    // If an operand that several cores need passes them along a ring: how many
-    // rings there are, each of which reads it from main memory once. Otherwise
+    // If cores pass operands that several of them need along a ring: the number
+    // of rings, each of which reads an operand from main memory once. Otherwise
     // 0.
     int64_t shares;
     // For the planner `seed`, which divides as Torch-Spyre does: bit mask of
@@ -85,7 +85,7 @@ typedef struct dv_divide_request {
     // may choose the division.
     int cost;
     // For the planner `seed`: 1 to cut only what the span limit and the pins
-    // require.
+    // (the numbers of slices that the user prescribes) require.
     int span_only;
     dv_loc at;
 } dv_divide_request;
@@ -141,12 +141,13 @@ int dv_divide_menu(dv_splits *out, int most, const dv_divide_space *s,
 dv_status dv_divide_seed(dv_divided *out, const dv_divide_space *s,
                          const dv_divide_request *r, dv_diag *diag);
 
-// Divides an op by one of the planners, which sets the fields `cost` and
-// `span_only` of the request.
+// Divides an op with the planner `method`. The fields `cost` and `span_only` of
+// the request are ignored: they follow from the method.
 dv_status dv_divide_by(dv_divided *out, dv_divide method,
                        const dv_divide_space *s, const dv_target *t,
                        dv_divide_request r, dv_diag *diag);
-// Returns the field `shares` of spaces of this target.
+// Returns the number of rings along which cores of this target pass operands
+// (the field `shares` of dv_divide_space), or 0 if they pass none.
 int64_t dv_divide_shares(const dv_target *t);
 
 // Recomputes what the plan reports about the division of op i (its costs and

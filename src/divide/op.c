@@ -13,15 +13,16 @@
 
 enum { NAME_BYTES = 96 };
 
-// The op of a request on its way: its accesses are the reads, then the write.
+// An op that the caller wants divided (a request) while it is made into a
+// program. Its accesses are numbered: the reads, then the write.
 typedef struct subject {
     const dv_op_request *r;
     int n_accesses;
-    // Names of the tensors of the accesses in the program: those of the
-    // request, with a number where two have the same.
+    // For each access, the name of its tensor in the program: that of the
+    // request, with a number appended where two accesses have the same name.
     char names[DV_MAX_OP_READS + 1][NAME_BYTES];
-    // Masks of variables: in the write, and in any access. Mask of reads that
-    // are indices.
+    // Bit masks of the variables in the write and of those in any access, and
+    // of the reads whose values are indirect indices.
     uint32_t written, used, indices;
     dv_program *program;
     dv_target target;
@@ -47,8 +48,8 @@ static dv_status refuse(const subject *s, int access, const char *what,
 
 // -- The request -------------------------------------------------------------
 
-// Returns the mask of variables that an access has, with those of the reads
-// that are its indices.
+// Returns the mask of the variables that an access depends on, including those
+// of the reads that give its indirect indices.
 static uint32_t vars_of(const subject *s, const dv_op_operand *a, int depth)
 {
     uint32_t mask = 0;
@@ -62,8 +63,8 @@ static uint32_t vars_of(const subject *s, const dv_op_operand *a, int depth)
     return mask;
 }
 
-// An index may come from reads before the access only, so that there are no
-// cycles.
+// Checks an access. Its indirect indices may come from earlier reads only, so
+// that there are no cycles.
 static dv_status check_access(const subject *s, int i, dv_diag *diag)
 {
     const dv_op_operand *a = access_at(s, i);
@@ -211,8 +212,8 @@ static dv_term value_term(dv_build *b, const subject *s)
                    : value;
 }
 
-// Declares every tensor as an input and updates the written one, which need not
-// be written whole.
+// Builds a program of one op. Every tensor is declared as an input, and the op
+// updates the written one, because it need not write the whole tensor.
 static void write_program(dv_build *b, const subject *s)
 {
     dv_build_assign_options o = DV_BUILD_ASSIGN_OPTIONS_INIT;
@@ -249,10 +250,10 @@ static dv_status make_program(subject *s, dv_diag *diag)
 
 // -- Layouts -----------------------------------------------------------------
 
-// Finds the dim of the tensor that each device dim steps along, innermost
-// first: the one whose inner device dims, `block` elements of it, end where the
-// stride leads. A dim that is covered already only gets more if no other
-// matches. Returns whether every dim of the tensor is covered.
+// Finds for each device dim, innermost first, the dim of the tensor that it
+// steps along: the one of which `block` elements, covered by inner device dims,
+// make up exactly one step. A dim that is already covered completely is chosen
+// only if no other matches. Returns whether every dim of the tensor is covered.
 static int find_hosts(dv_layout *l, const dv_tensor *t)
 {
     int64_t row[DV_MAX_DIMS], block[DV_MAX_DIMS];
@@ -341,8 +342,8 @@ static dv_status lay_out(subject *s, dv_diag *diag)
 
 // -- The division ------------------------------------------------------------
 
-// Finds the variables and accesses of the request in the op, which has them in
-// another order.
+// Maps the variables and accesses of the request to those of the op that was
+// built from it, which may have them in another order.
 static void match(subject *s)
 {
     const dv_op *op = s->space->op;

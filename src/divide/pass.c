@@ -113,7 +113,8 @@ dv_status dv_divide_by(dv_divided *out, dv_divide method,
 
 int64_t dv_divide_shares(const dv_target *t)
 {
-    // Machines that compute on tiles may give any tile to any core afterwards.
+    // Nothing is shared on machines that compute on tiles (tile_rows), because
+    // a later pass may give any tile to any core.
     return t->ring && !t->tile_rows ? dv_target_ring(t, t->cores - 1) + 1 : 0;
 }
 
@@ -302,10 +303,10 @@ static dv_status divide_op(dv_plan *plan, int32_t i, dv_divide method,
 }
 
 // Prescribes how the reductions of a rank of a team are cut: not at all or, if
-// the op has few results of many points each, into a fixed number of slices.
-// The number depends on the team's op and not on the rank's part or threads, so
-// that results do not depend on these. Returns the number of pins; *is_cut is
-// set to 1 if the reduction is cut.
+// the op has few results of many iterations each, into a fixed number of
+// slices. The number depends on the team's op and not on the rank's part or
+// threads, so that results do not depend on these. Returns the number of pins
+// (prescribed numbers of slices); *is_cut is set to 1 if the reduction is cut.
 static int fix_reduction(const dv_plan *plan, int32_t op, dv_pin *pins,
                          int *is_cut)
 {

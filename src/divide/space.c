@@ -155,7 +155,7 @@ static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
     int64_t block = 1, way = 0, start = a->index[h].base;
     for (int32_t k = dim + 1; k < l->n_dims; k++)
         block *= l->host[k] == h ? l->size[k] : 1;
-    // Relative to `start`, all slices start at multiples of this.
+    // All slices start at `start` plus a multiple of `grain`.
     int64_t grain = block;
     for (int v = 0; v < s->n_vars; v++) {
         int64_t c = a->index[h].coef[v];
@@ -167,7 +167,8 @@ static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
         if (d->n[v] > 1)
             grain = c < 0 ? 1 : dv_gcd(grain, c * len);
     }
-    // A read with a border may begin outside of its tensor.
+    // A read with a border may begin before its tensor: reduce `start` modulo
+    // `grain`, so that it is not negative.
     start -= dv_floor_div(start, grain) * grain;
     int64_t n = 1 + (way + block - grain + start % grain) / block;
     return dv_min_i64(n, l->size[dim]);

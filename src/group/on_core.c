@@ -65,8 +65,9 @@ static int joins(const joiner *j, int32_t g, int32_t i)
     const dv_plan *plan = j->plan;
     const dv_op *o = &plan->ops->ops[i];
     const dv_group *at = &plan->groups[g], *own = &plan->groups[i];
-    // A loop over tiles is chosen as a whole: homes of other ops do not live
-    // in it tile by tile.
+    // Groups of which a core has several tiles are merged only if they belong
+    // to the same loop over tiles, which was chosen as a whole: homes (resident
+    // tensors) of other ops do not hold one tile at a time.
     if (own->same_loop || at->loops || own->loops)
         return own->same_loop;
     if (!j->across[i] || j->waits[i] || dv_group_alone(plan, i) ||

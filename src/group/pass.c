@@ -108,7 +108,8 @@ int dv_group_in_step(const dv_plan *plan, const dv_group *g, int32_t op)
     return 1;
 }
 
-// Returns whether the same elements of an access are needed in two tiles.
+// Returns whether tiles number a and b need the same elements of an access that
+// depends on the variables in mask `vars`.
 static int are_alike(const dv_tile *t, int n_vars, uint32_t vars, int64_t a,
                      int64_t b)
 {
@@ -119,7 +120,8 @@ static int are_alike(const dv_tile *t, int n_vars, uint32_t vars, int64_t a,
     return 1;
 }
 
-// Returns the same as dv_tile_fetches on a machine with several rings.
+// Returns whether tile t is the one that fetches the elements of an access for
+// all tiles of its ring that need them (dv_tile_fetches with several rings).
 static int fetches_for_ring(const dv_plan *plan, const dv_group *g, int n_vars,
                             uint32_t vars, const dv_tile *t)
 {
@@ -269,7 +271,8 @@ static int steals(const dv_plan *plan, int32_t i)
            !dv_plan_splits_reduction(plan, i);
 }
 
-// Sets is_once of the tensors that groups with the word `once` write.
+// Marks the tensors that are computed once, before the first run: those that
+// groups with the word `once` write.
 static void mark_once(dv_plan *plan)
 {
     for (int32_t t = 0; t < plan->ops->n_tensors; t++)
@@ -281,8 +284,9 @@ static void mark_once(dv_plan *plan)
                 plan->groups[g].once != 0;
 }
 
-// Marks the ops that are computed once, which are in groups of their own. Ranks
-// of a team and simulated machines compute all ops in every run.
+// Marks the groups that run once, before the first run, because their ops
+// depend on constants only. Ranks of a team and simulated machines compute all
+// ops in every run.
 static dv_status find_once(dv_plan *plan, dv_diag *diag)
 {
     dv_arena arena = {0};
@@ -355,7 +359,8 @@ dv_status dv_group_verify(const dv_plan *plan, dv_diag *diag)
 
 int32_t dv_group_of(const dv_plan *plan, int32_t op)
 {
-    // While a plan is searched for, most ops are groups of their own.
+    // Fast path: during the search for a plan, most ops are groups of their
+    // own, so that group number `op` is the op's.
     if (op < plan->n_groups && plan->groups[op].first_op == op)
         return op;
     int32_t lo = 0, hi = plan->n_groups - 1;

@@ -40,9 +40,9 @@ static void to_prim(dv_nest *n, int i)
     dv_nest_move(n, i, n->n_dims - 1);
 }
 
-// Returns the smaller of the strides of a k in in0 and in1, or the one in the
-// input that is not fixed: how a fixed one lies does not matter, because it is
-// packed before the first run.
+// Returns the smaller of the strides of k dimension d (summed) in the inputs
+// in0 and in1. If one input is constant, returns the stride in the other: a
+// constant is packed before the first run, so its strides do not matter.
 static int64_t least_step(const dv_nest *n, const dv_nest_dim *d)
 {
     int64_t a = llabs(d->stride[DV_IN0]), b = llabs(d->stride[DV_IN1]);
@@ -94,9 +94,9 @@ static void move_k_inside(dv_nest *n, int64_t enough)
         n->dims[kept++] = inside[--count];
 }
 
-// The most m dimensions (rows), and the most n dimensions (columns), that are
-// tried inside the kernel. Those with unit strides are tried first, then large
-// ones, then those whose elements are near each other in the inputs.
+// The number of m dimensions (rows), and of n dimensions (columns), that are
+// tried inside the kernel: first those with unit strides, then those of large
+// size, then those with small strides in the inputs.
 enum { MOST_TRIED = 4 };
 
 static int worth(const dv_nest_dim *d)
@@ -227,9 +227,8 @@ typedef struct search {
     // Candidates that cost at least this factor times the lowest cost found are
     // not evaluated.
     double spared;
-    // The cost of the best so far lies between these two. Candidates that were
-    // skipped leave it uncertain: one of them may have been the best for a
-    // while.
+    // Bounds of the cost of the best candidate so far. The cost is uncertain if
+    // candidates were skipped: one of them may have been the best for a while.
     double low, top;
     const choice *best;
     int best_block, sure;

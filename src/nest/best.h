@@ -6,7 +6,8 @@
 
 typedef struct dv_nest_caches {
     int64_t l1, l2, l3; // cache sizes of a core, in bytes
-    // Bytes of a vector; rows and vectors per row of a register tile of f32.
+    // Bytes of a vector register; rows of a register tile of f32, and vectors
+    // in each of its rows.
     int32_t vector, rows, vectors;
 } dv_nest_caches;
 dv_nest_caches dv_nest_caches_of(const dv_nest_options *options);

@@ -16,7 +16,7 @@ static int is_too_long(const count *c, int o, int i)
 }
 
 // Returns a lower bound of the cost, per 4 bytes, of packing operand o (copying
-// it to a contiguous buffer), in whichever loop that is done.
+// it to a contiguous buffer), whichever loop packs it.
 static double least_price(const count *c, int o)
 {
     const dv_nest *n = c->n;
@@ -142,9 +142,9 @@ static line result_line(const count *c)
     return (line){base, dv_nest_output_cost(c, 1, 1) - base};
 }
 
-// Returns a lower bound of the cost of packing, loads and results if the
-// operands that c->f names are packed (copied to contiguous buffers). moved[]
-// is the cost of packing each operand once.
+// Returns a lower bound of the cost of packing, loads and results for the
+// packing in c->f, which says for each operand whether it is packed (copied to
+// a contiguous buffer). moved[] is the cost of packing each operand once.
 static double least_traffic(count *c, const double *moved)
 {
     ends each[DV_N_OPERANDS];
@@ -205,8 +205,8 @@ double dv_nest_bound(count *c, double most)
     return least;
 }
 
-// Finds out whether the kernel can read input o in place: with unit stride
-// along `own`, the input's m or n, or along k.
+// Finds out whether the kernel can read input o in place: it needs unit stride
+// along k (summed) or along `own`, the input's dimension m or n.
 static void find_places(const count *c, dv_nest_size_bounds *s, int o, int own)
 {
     const dv_nest *n = c->n;

@@ -7,7 +7,8 @@
 
 enum { PACKABLE = 1 << DV_N_OPERANDS }; // one more than any mask of operands
 
-// Fails with the rule that a word of the description breaks.
+// Fails with an error that names the rule which the description of a nest
+// breaks.
 __attribute__((format(printf, 3, 4))) static dv_status
 refuse(dv_diag *diag, dv_nest_rule rule, const char *fmt, ...)
 {

@@ -208,8 +208,9 @@ double dv_nest_kernel_cost(count *c, dv_nest_packset *w)
     return dv_nest_turns_up_to(c, c->dims.n_loops - 1) * w->call[asking];
 }
 
-// Returns how often a block of operand o is loaded: once per kernel call,
-// except that the innermost loops in which it has no stride reuse it.
+// Returns how often a block of operand o is loaded: once per kernel call, but
+// only once for all iterations of the innermost loops in which the operand has
+// stride 0.
 double dv_nest_count_loads(const count *c, int o)
 {
     int l = c->f.n_loops - 1;
@@ -218,8 +219,8 @@ double dv_nest_count_loads(const count *c, int o)
     return dv_nest_turns_up_to(c, l);
 }
 
-// Returns the penalty for a break in the sequence of rows, of which each kernel
-// call copies those of the next call. It is smaller if the next loop continues
+// Each kernel call copies the rows of the next call. Returns the penalty for a
+// break in this sequence of rows. It is smaller if the next loop continues
 // along the kernel's k, because the hardware then sees one stream of rows.
 static double break_penalty(const count *c)
 {
@@ -257,10 +258,10 @@ static double waits(const count *c, int o, int least)
     return !turned && run * c->es < 1024 ? 5 : 0.8;
 }
 
-// Returns the cost of loading a block of input o `loads` times. Columns stall
-// the first rows that use them; rows stream past and are prefetched in time, so
-// they cost 0.6 of what columns cost. With `least`, the result is a lower bound
-// for any order of loops.
+// Returns the cost of loading a block of input o `loads` times. Loading columns
+// stalls the first rows that use them; rows are streamed and prefetched in
+// time, so they cost 0.6 of what columns cost. With `least`, the result is a
+// lower bound for any order of loops.
 double dv_nest_load_cost(const count *c, int o, double loads, int least)
 {
     int in_place = c->f.pack[o] == DV_FORM_NEVER, is_col = o == c->f.in_col;
@@ -286,8 +287,8 @@ static int divides(const dv_nest_dim *d, int64_t unit)
     return d->whole % (d->size * unit) == 0; // also true if d is not tiled
 }
 
-// Returns whether the iterations of loop l continue the kernel's rows, so that
-// all of them are consecutive rows of the output.
+// Returns whether loop l continues the kernel's rows: the rows of all its
+// iterations are consecutive rows of the output.
 static int follows(const count *c, int l)
 {
     const dv_nest_dim *row = &c->n->dims[c->f.row], *d = &c->n->dims[l];
@@ -434,7 +435,8 @@ double dv_nest_transpose_cost(const count *c, int o, int64_t far,
 {
     if (far < 1)
         return c->p->scalar;
-    // With large strides, each cache line is on a page of its own.
+    // With large strides, each cache line is on a page of its own, which costs
+    // TLB misses.
     double line = longest < 16 ? 16 : (double)longest;
     double pages = (double)far * c->es >= 2048 ? 16 / line : 0;
     pages *= o != DV_OUT ? 1.8

@@ -8,14 +8,14 @@
 
 // Costs of operations in ns. Only their ratios matter.
 typedef struct dv_nest_rates {
-    // A multiply-add of one vector; start and end of a register tile; a kernel
-    // call.
+    // Cost of a multiply-add of one vector, of starting and ending a register
+    // tile, and of a kernel call.
     double fma, tile, call;
-    // Per byte loaded from L1, L2, L3 or memory, beyond what is hidden behind
-    // multiply-adds.
+    // Cost per byte loaded from L1, L2, L3 or memory, beyond what is hidden
+    // behind multiply-adds.
     double l1, l2, l3, memory;
     double stream; // per byte written with stores that bypass the caches
-    // Per 4 bytes packed: copied in rows, transposed, gathered from large
+    // Cost per 4 bytes packed: copied in rows, transposed, gathered from large
     // strides, or copied one element at a time.
     double copied, turned, gathered, scalar;
     // Factors on the cost of packing: if the kernel packs while it reads and
@@ -76,18 +76,19 @@ typedef struct dv_nest_count {
 
 // The functions below are in count.c.
 
-// Counts iterations of loops and elements of operands, as far as they do not
-// depend on packing, for a nest with the tiles `t`. Returns 0 if its kernel
-// dimensions are invalid.
+// Counts the iterations of loops and elements of operands that do not depend on
+// packing, for a nest whose tiles are `t`. Returns 0 if its kernel dimensions
+// are invalid.
 int dv_nest_count_begin(dv_nest_count *c, const dv_nest *n,
                         const dv_nest_caches *caches, const dv_nest_tiles *t);
-// Counts again for the same nest with its loops permuted: loop l was loop
-// order[l]. turns[] are the iterations of the loops in their old positions.
+// Updates the counts in *c for the same nest with permuted loops: loop l was
+// loop order[l]. turns[] are the iterations of the loops in their old
+// positions.
 void dv_nest_count_again(dv_nest_count *c, const dv_nest *n,
                          const double *turns, const uint8_t *order);
 
-// Returns the properties of the nest with the operands of bit mask `packed`
-// packed, or NULL if no kernel can run that.
+// Returns the properties of the nest if the operands in bit mask `packed` are
+// packed (copied to contiguous buffers), or NULL if no kernel can run that.
 dv_nest_packset *dv_nest_packset_of(dv_nest_count *c, int packed);
 // Sets the loop in which operand o is packed to `at`, and computes the size of
 // its buffer.
@@ -163,8 +164,8 @@ double dv_nest_transpose_cost(const dv_nest_count *c, int o, int64_t far,
 
 // The functions below are in bound.c.
 
-// Factor on a lower bound, which makes up for the different rounding of
-// floating-point sums in a different order.
+// Factor on a lower bound: allows for rounding errors, which differ if
+// floating-point costs are summed in a different order.
 #define DV_NEST_SLACK (1 - 1e-9)
 // Returns a lower bound of the cost for any order of loops, any packing and
 // also any further tiling. The bound for each set of packed operands is stored
@@ -203,9 +204,8 @@ typedef struct dv_nest_packs {
 } dv_nest_packs;
 
 // Sets *best to the cheapest choice of packed operands, and of the loops that
-// pack them, if there is one that costs less than *best does on entry. If `was`
-// is not -1, it is the mask of the operands to pack, and only their loops are
-// chosen.
+// pack them, if its cost is below best->cost on entry. If `was` is not -1, it
+// is the mask of the operands to pack, and only their loops are chosen.
 void dv_nest_choose_packs(dv_nest_count *c, dv_nest_packs *best, int was);
 void dv_nest_mark(dv_nest *n, const dv_nest_packs *packs);
 
@@ -222,8 +222,8 @@ typedef struct dv_nest_ordered {
 double dv_nest_order_loops(dv_nest *n, const dv_nest_caches *caches,
                            double most, dv_nest_ordered *out);
 
-// Returns the absolute stride of a dimension in the output, or if that is 0,
-// the sum of its absolute strides in in0 and in1.
+// Returns the sort key of a dimension: its absolute stride in the output, or if
+// that is 0, the sum of its absolute strides in in0 and in1.
 int64_t dv_nest_sort_stride(const dv_nest_dim *d);
 // Returns whether `tiled`, with its tiles undone, has the same dimensions as
 // `whole`.

@@ -56,7 +56,7 @@ static void cut_to(dv_nest *n, int i, int64_t size)
         return;
     dv_nest_copy(&before, n);
     dv_nest_cut(n, i, size);
-    // Loops must precede the kernel's dimensions.
+    // Loops must precede the kernel's dimensions: move the new one outermost.
     if (n->dims[i + 1].exec == DV_NEST_PRIM) {
         dv_nest_move(n, i, 0);
         loop = 0;

@@ -48,8 +48,8 @@ refuse(const deriver *x, uint32_t off, const char *fmt, ...)
 }
 
 // Returns advice to append to an error message: an op that applies several
-// functions has no nest, but the ops have nests that it becomes when it is
-// lowered to one op per function.
+// functions has no nest, but lowering to one op per function makes ops that
+// have nests.
 static const char *way_out(const deriver *x)
 {
     return x->p->grain == DV_GRAIN_FUNCTION
@@ -219,7 +219,8 @@ static int suits_gemm(const deriver *x)
     return dv_nest_factors(&x->n) >= 0;
 }
 
-// Makes in2 the indirect index of operand o. A nest can have only one.
+// Makes in2 the indirect index that selects elements of operand o. A nest can
+// have only one such index.
 static dv_status take_index(deriver *x, int o)
 {
     const dv_access *a = x->access[o];

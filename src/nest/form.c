@@ -158,8 +158,9 @@ static int k_inside(const dv_nest_form *f)
     return f->n_k ? f->k[f->n_k - 1] : -1;
 }
 
-// Returns the first of the kernel's k that form one run up to number `end`: in
-// the operand, each continues where the one inside it ends.
+// Returns the first of the kernel's k dimensions (summed) that form one
+// contiguous run in the operand, up to number end - 1: one step of each spans
+// the whole extent of the next inner one.
 static int run_of_k(const dv_nest *n, const dv_nest_form *f, int operand,
                     int end)
 {
@@ -173,8 +174,9 @@ static int run_of_k(const dv_nest *n, const dv_nest_form *f, int operand,
     return i;
 }
 
-// Finds the k that are a batch of products. Returns 0 if the kernel cannot sum
-// all k, because an input is read in place in which they lie otherwise.
+// Finds which outer k dimensions (summed) are a batch of products. Returns 0 if
+// the kernel cannot sum all k, because an input is read in place whose k
+// dimensions do not form runs as required.
 static int find_batch(const dv_nest *n, dv_nest_form *f)
 {
     int row_in = f->pack[f->in_row] == DV_FORM_NEVER;
@@ -186,7 +188,8 @@ static int find_batch(const dv_nest *n, dv_nest_form *f)
         f->n_batch = 1;
         return f->n_k == 2 && row_in;
     }
-    // The rows of a batch may overlap, unlike those of a single product.
+    // The k outside the innermost run are a batch of products, whose rows may
+    // overlap in memory, unlike those of a single product.
     int first = run_of_k(n, f, f->in_row, f->n_k);
     f->n_batch = first ? first : 1;
     return n->fixed >> f->in_col & 1 &&

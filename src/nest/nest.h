@@ -139,7 +139,8 @@ typedef struct dv_prim_info {
         DV_PRIM_IS_PRODUCT,
     } kind;
     int k_prims;
-    // The scalar function of lang/op.def (dv_fn), or -1 if there is none.
+    // The scalar function (dv_fn, a row of lang/op.def) that the primitive
+    // applies, or -1 if there is none.
     int fn;
 } dv_prim_info;
 
@@ -180,15 +181,15 @@ typedef enum dv_nest_dot {
     DV_DOT_ALWAYS,
 } dv_nest_dot;
 
-// The text of a nest has what mini_jit's nests have. The fields that are not in
-// it come from the op that the nest computes; section `schedule` of a plan
-// prints what they decide.
+// The text of a nest contains what nests of mini_jit (a teaching compiler)
+// contain. The other fields come from the op that the nest computes; section
+// `schedule` of a plan prints what they decide.
 struct dv_nest {
     char name[DV_NEST_MAX_NAME + 1];
     dv_dtype dtype;
     dv_prim first, main, last;
     uint8_t pack; // bit mask of the operands packed once, before all loops
-    // The schedule comes from divvy's own passes; the kernels of mini_jit (a
+    // 1 if the schedule comes from divvy's own passes; kernels of mini_jit (a
     // teaching compiler whose nests divvy reads) may not be able to run it.
     uint8_t laid;
     // How far passes may tile and reorder the k dimensions, which are summed (a
@@ -205,8 +206,8 @@ struct dv_nest {
     // value per element of m or of n (dv_contract_bias sets the values); 0 if
     // there is none. Not in the nest's text.
     uint8_t bias;
-    // The output is read again right after the nest, so its stores must not
-    // bypass the caches. Not in the nest's text.
+    // 1 if the output is read again right after the nest, so that its stores
+    // must not bypass the caches. Not in the nest's text.
     uint8_t out_reused;
     // Bit mask of the inputs whose elements never change: they are packed
     // before the first run, which costs nothing in a run. Not in the nest's
@@ -283,7 +284,7 @@ int dv_nest_is_binary(const dv_nest *n);
 int dv_nest_is_select(const dv_nest *n);
 int dv_nest_is_reduce(const dv_nest *n);
 int dv_nest_is_product(const dv_nest *n);
-// Returns the size of a dimension, or 1 if `dim` is negative.
+// Returns the size of a dimension, or 1 if `dim` is negative (no dimension).
 static inline int64_t dv_nest_size(const dv_nest *n, int dim)
 {
     return dim < 0 ? 1 : n->dims[dim].size;
@@ -423,10 +424,11 @@ void dv_nest_sort_loops(dv_nest *n);
 enum { DV_FORM_NEVER = -2, DV_FORM_TOP = -1 };
 enum {
     DV_FORM_MAX_K = 8,
-    // Most elements between rows of an operand read in place.
+    // Largest distance in elements between rows of an operand read in place.
     DV_FORM_MAX_STEP = 1 << 28,
     DV_FORM_THIN_K = 16, // most k in a kernel with fewer than 4 rows
-    // Smallest k for which stores of results are hidden behind multiply-adds.
+    // Fewest iterations of k (summed) in a kernel for which stores of results
+    // are hidden behind multiply-adds.
     DV_FORM_LONG_K = 96,
 };
 
@@ -461,17 +463,20 @@ typedef struct dv_nest_form {
     int row, col;
     int k[DV_FORM_MAX_K]; // dimensions of k inside the kernel, outermost first
     int n_k;
-    // The operands of the rows and of the columns: in1 and in0, or in0 and in1.
+    // The input that has the kernel's rows and the one that has its columns:
+    // in1 and in0, or in0 and in1.
     int in_row, in_col;
     int n_loops; // number of loops around the kernel
-    // The number of outer k inside the kernel over which it sums a batch of
-    // products. The other k are one run in an input read in place.
+    // The number of outer k dimensions inside the kernel over which it sums a
+    // batch of products. In an input that is read in place, the other k form
+    // one contiguous run.
     int n_batch;
     // The loop in which each operand is packed: a dimension, DV_FORM_TOP
     // (before all loops) or DV_FORM_NEVER.
     int pack[DV_N_OPERANDS];
     // Set if an operand is read in place in transposed order: the columns'
-    // operand has unit stride along k, the rows' operand along the rows.
+    // operand has unit stride along k (summed), the rows' operand along the
+    // rows.
     int col_transposed, row_transposed;
 } dv_nest_form;
 
@@ -494,8 +499,8 @@ dv_status dv_nest_form_dims(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
 dv_status dv_nest_form_packed(const dv_nest *n, const dv_nest_form *dims,
                               const int pack[], dv_nest_form *out,
                               dv_diag *diag);
-// Returns whether the kernel accumulates along k in vector lanes: both inputs
-// are read in place with unit stride along k.
+// Returns whether the kernel accumulates along k (summed) in vector lanes: both
+// inputs are read in place with unit stride along k.
 int dv_nest_form_is_dot(const dv_nest_form *f);
 // Returns whether the kernel itself packs the columns' operand while its first
 // rows read it. This is done if the operand is packed in the innermost loop and

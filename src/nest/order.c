@@ -10,10 +10,10 @@
 // (INNER).
 enum { OF_C, OF_K, M_OUTER, M_INNER, N_OUTER, N_INNER, N_KINDS };
 
-// The criteria by which loops of one kind are sorted. BY_REACH_MIXED sorts the
-// loops of m and n together, by stride in the output; BY_REACH_IN sorts by
-// strides in the inputs, for nests that pack the output; BY_GOING_ON sorts by
-// how loops continue the kernel's reads of an input.
+// The criteria by which loops of one kind are sorted: BY_REACH by stride in the
+// output; BY_REACH_MIXED likewise, but the loops of m and n together;
+// BY_REACH_IN by strides in the inputs, for nests that pack the output;
+// BY_GOING_ON by how loops continue the kernel's reads of an input.
 enum { BY_REACH, BY_REACH_MIXED, BY_REACH_IN, BY_GOING_ON, N_SORTS };
 
 static const struct {
@@ -40,8 +40,8 @@ typedef struct ranked {
     int64_t reach, reach_in;
     uint8_t kind;
     uint8_t level; // 1 if the loop is inside the tiles of another loop
-    // Set for loops over k whose order is fixed, because it decides the order
-    // of additions: the loop must not move before others of its kind.
+    // Set for loops over k (summed) whose order is fixed, because it decides
+    // the order of additions: the loop must not move before others of its kind.
     uint8_t stays;
     // How the loop continues the kernel's reads of an input (the result of
     // goes_on): the smaller, the further outside it is placed; 0 if it does not

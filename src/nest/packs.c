@@ -49,8 +49,8 @@ static int best_loop(count *c, int o, double moved)
     return best;
 }
 
-// The loops found for packing each operand, valid as long as the kernel's rows
-// belong to the same operand.
+// The loop found for packing each operand. Valid as long as the same operand
+// has the kernel's rows.
 typedef struct found {
     int known; // bit mask of the operands whose loop is known
     int at[DV_N_OPERANDS];

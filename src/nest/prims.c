@@ -165,9 +165,9 @@ dv_status dv_nest_primitives(dv_nest *n, const dv_nest_options *options,
     return DV_OK;
 }
 
-// Marks dimensions as shared, from the outermost one up to the first that is k
-// or the kernel's, and stops once their iterations divide evenly, or within one
-// percent, among the threads.
+// Marks dimensions as shared (run by threads), from the outermost one up to the
+// first that is k (summed) or inside the kernel. Stops once their iterations
+// divide evenly, or within one percent, among the threads.
 dv_status dv_nest_shared(dv_nest *n, const dv_nest_options *options,
                          dv_diag *diag)
 {

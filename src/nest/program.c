@@ -167,8 +167,9 @@ static void put_var(const writer *w, int dim)
     dv_put(w->out, "%s%d", dv_nest_type_name(w->n.dims[dim].type), dim);
 }
 
-// Prints the index of the dim of a level: a sum of factor * variable. The
-// variable of a negative factor counts down from its largest value.
+// Prints the index of the tensor's dim number `level` (0 is innermost): a sum
+// of factor * variable. Where the stride is negative, the variable counts down
+// from its largest value.
 static void put_affine(const writer *w, int o, int level)
 {
     const operand_shape *x = &w->of[o];
@@ -342,7 +343,8 @@ static void put_reduction(const writer *w)
     dv_put(w->out, ")");
 }
 
-// Returns whether a reduction is of integers alone, before its epilogue.
+// Returns whether a reduction reads integers only, and so has an integer value
+// before its epilogue.
 static int is_whole(const dv_nest *n)
 {
     double value;
@@ -371,8 +373,8 @@ static void put_value(const writer *w)
     }
 }
 
-// Returns whether the program reads or writes an operand. It reads none if the
-// epilogue sets the output to a constant.
+// Returns whether the program reads or writes an operand. It reads no inputs if
+// the epilogue sets the output to a constant.
 static int is_tensor(const dv_nest *n, int o)
 {
     double value;

@@ -36,7 +36,7 @@ static int find_accesses(const dv_op *o, const dv_access *at[])
     return 1;
 }
 
-// Returns whether an access reads the same element at several points, as a
+// Returns whether an access reads the same element in several iterations, as a
 // sliding window does. A GEMM would need a copy of the tensor as a matrix
 // (im2col).
 static int overlaps(const dv_program *p, const dv_op *o, const dv_access *a)
@@ -106,8 +106,8 @@ int dv_sums_worth_gemm(const dv_program *p, const dv_op *o)
     return !dv_sums_why_not_gemm(p, o);
 }
 
-// Derives the nest of an op for the choice of an order. Returns 0 if the op is
-// not a sum of products that kernels can run.
+// Derives the nest of an op from which its order of summation is chosen.
+// Returns 0 if the op is not a sum of products that kernels can run.
 static int derive(dv_nest *n, const dv_program *p, const dv_op *o, int narrow)
 {
     const dv_access *at[DV_N_OPERANDS];
@@ -142,9 +142,9 @@ static int64_t plain_block(const dv_sums_machine *m, int64_t k, int64_t es)
     return dv_min_i64(k, dv_ceil_div(dv_ceil_div(k, parts), unit) * unit);
 }
 
-// Chooses the order of a product of two matrices: dot products if the result is
-// small and k is contiguous in both factors; blocks of k if the product is
-// large enough to be packed; otherwise one chain.
+// Chooses the order of summation of a product of two matrices: dot products if
+// the result is small and k (summed) is contiguous in both factors; blocks of k
+// if the product is large enough to be packed; otherwise one chain.
 static void choose_plain(dv_nest *n, const dv_sums_machine *m)
 {
     dv_nest_form f;

@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-// Returns the index i below n for which name(i) is the word at the lexer's
+// Returns the i in 0..n-1 for which name(i) is the word at the lexer's
 // position, or -1.
 static int which(const dv_lexer *lx, const char *(*name)(int), int n)
 {

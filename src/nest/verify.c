@@ -504,10 +504,10 @@ static int by_stride(const void *x, const void *y)
     return (a[0] > b[0]) - (a[0] < b[0]);
 }
 
-// Refuses nests in which two points of c, m and n may write the same element of
-// the output: every stride must exceed the span of all smaller strides. This
-// also refuses some skewed layouts without overlap, which no tensor of a
-// program has.
+// Refuses nests in which two iterations over c, m and n may write the same
+// element of the output: every stride must exceed the span of all smaller
+// strides. This also refuses some skewed layouts without overlap, which no
+// tensor of a program has.
 static dv_status check_overlap(const dv_nest *n, dv_diag *diag)
 {
     int64_t steps[DV_NEST_MAX_DIMS + 1][2], span = 0, lo, hi;

@@ -12,7 +12,7 @@
 
 enum { MOST = 32 }; // most ops that are looked at before and after an op
 
-// Returns whether op b, which follows op a, may run before it.
+// Returns whether op b, which follows op a, may be moved before op a.
 static int may_swap(const dv_op *a, const dv_op *b)
 {
     return !a->is_extern && !b->is_extern && !a->update && !b->update &&
@@ -20,7 +20,7 @@ static int may_swap(const dv_op *a, const dv_op *b)
            !dv_op_reads(a, b->write.tensor) && !dv_op_reads(b, a->write.tensor);
 }
 
-// Returns whether a repeat begins or ends before op i.
+// Returns whether a repeat (a loop over ops) begins or ends just before op i.
 static int is_edge(const dv_program *p, int32_t i)
 {
     for (int32_t k = 0; k < p->n_repeats; k++)
@@ -29,7 +29,8 @@ static int is_edge(const dv_program *p, int32_t i)
     return 0;
 }
 
-// Returns the first of the next ops after op i that reads its result, or NULL.
+// Returns the first op that reads the result of op i, among the MOST ops from
+// op i on; NULL if none of them does.
 static const dv_op *first_reader(const dv_program *p, int32_t i)
 {
     int32_t end = (int32_t)dv_min_i64(p->n_ops, i + MOST);
@@ -39,9 +40,9 @@ static const dv_op *first_reader(const dv_program *p, int32_t i)
     return NULL;
 }
 
-// Returns whether the op reads the tensor for several of its results: if what
-// writes the tensor ran with the op tile by tile, each tile would need more of
-// it than that of the tile.
+// Returns whether the op uses the same elements of the tensor for several of
+// its results. If it ran tile by tile together with the op that writes the
+// tensor, each tile would need more than the tensor's elements of that tile.
 static int reuses(const dv_op *o, int32_t tensor)
 {
     for (int r = 0; r < o->n_reads; r++)
@@ -51,9 +52,10 @@ static int reuses(const dv_op *o, int32_t tensor)
     return 0;
 }
 
-// Returns the first of the consecutive ops, at least two, that end before op i,
-// that op i may run before, and that pass results on to each other, up to the
-// op that first reads the result of op i; i if there are none.
+// Returns where the chain of ops begins that op i interrupts: at least two
+// consecutive ops that end before op i, pass results on to each other and to
+// the op that first reads the result of op i, and may all run after op i.
+// Returns i if there is no chain.
 static int32_t begin_of_chain(const dv_program *p, int32_t i)
 {
     const dv_op *o = &p->ops[i], *reader = first_reader(p, i);

@@ -26,7 +26,8 @@ int dv_bar_has_tensor(const char *bar, const char *name)
 
 int dv_bar_has_op(const char *bar, const char *name)
 {
-    // No tensor has a dot in its name, as the op u.2 has.
+    // A bar without the word `op:` names an op only if the name has a dot, as
+    // u.2 has: no tensor has a dot in its name.
     return names_op(bar) ? !strcmp(bar + sizeof op_word - 1, name)
                          : strchr(name, '.') && !strcmp(bar, name);
 }

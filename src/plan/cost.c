@@ -4,9 +4,9 @@
 // Rates of one core (multiply-adds per second, bytes per second) for targets
 // whose description gives none.
 static const double default_mac_rate = 8e9, default_byte_rate = 5e9;
-// The share of work that takes time although slower work overlaps with it. It
-// makes the cost model prefer divisions that compute on many cores where main
-// memory decides, and the other way round.
+// The fraction of the faster parts of the work that still takes time although
+// slower work overlaps with it. It makes the cost model prefer divisions that
+// compute on many cores even where main memory decides, and vice versa.
 static const double exposed = .125;
 // Time for threads of the host to wait for each other's partial sums.
 static const double thread_sync_us = 2;

@@ -19,8 +19,8 @@ typedef struct dv_cost_work {
     // Number of cores that compute parts of the same result, because a reduced
     // variable is cut; 1 if none is.
     int64_t partials;
-    // Number of results that are combined from partial results at the same
-    // time.
+    // Number of results whose partial results are added up at the same time, by
+    // different sets of cores.
     int64_t combined;
 } dv_cost_work;
 

@@ -29,7 +29,8 @@ typedef struct piece {
     int64_t at[DV_MAX_DIMS], size[DV_MAX_DIMS];
 } piece;
 
-// What the pass knows of a tensor: its concatenation if it is one.
+// What the pass knows of a tensor: whether it is a concatenation, and of which
+// pieces.
 typedef struct joined {
     int32_t fill;      // the op that defines it; -1: it is no concatenation
     int32_t n, first;  // its pieces: pieces[first] to pieces[first + n - 1]
@@ -38,7 +39,8 @@ typedef struct joined {
     int32_t last;      // its last writer
 } joined;
 
-// An op and the key by which ops are sorted at the end.
+// An op and its sort key: when all concatenations are done, the ops are sorted
+// by their keys.
 typedef struct spot {
     int64_t key;
     int32_t op;
@@ -53,7 +55,7 @@ typedef struct joiner {
     uint8_t *gone; // by op: 1 if it is removed
     int64_t *key;  // by op
     int32_t n_gone;
-    // Names of the tensors that are slices of others now.
+    // Names of the tensors that the pass replaced by slices of other tensors.
     const char **names;
     int32_t n_names;
 } joiner;
@@ -80,7 +82,8 @@ static int reads_whole(const dv_program *p, const dv_op *o)
     return 1;
 }
 
-// Recognises the copy of a whole tensor to a box of another one.
+// Returns whether the op only copies a whole tensor to a box of another tensor,
+// and describes that copy in *to.
 static int find_piece(const dv_program *p, int32_t op, piece *to)
 {
     const dv_op *o = &p->ops[op];
@@ -143,7 +146,8 @@ static int is_filled(const joiner *j, int32_t t)
     return n == j->p->tensors[t].n_elems;
 }
 
-// Lists the readers of all tensors, an op once.
+// Lists for each tensor the ops that read it, each op once. Returns 0 when out
+// of memory.
 static int find_readers(joiner *j, dv_arena *arena)
 {
     const dv_program *p = j->p;
@@ -167,7 +171,8 @@ static int find_readers(joiner *j, dv_arena *arena)
     return 1;
 }
 
-// Finds all concatenations. Returns 0 when out of memory.
+// Finds all concatenations: tensors that are filled by copies of others.
+// Returns 0 when out of memory.
 static int find_joined(joiner *j, dv_arena *arena)
 {
     const dv_program *p = j->p;
@@ -219,8 +224,8 @@ static void remove_op(joiner *j, int32_t op)
     j->n_gone++;
 }
 
-// Makes an access one of tensor t, in which the elements begin at at[d].
-// Returns 0 when out of memory.
+// Redirects an access to tensor t, in which the elements accessed before are
+// the box that begins at index at[d] of dim d. Returns 0 when out of memory.
 static int shift(const joiner *j, dv_access *a, int32_t t, const int64_t *at)
 {
     dv_index *index = DV_NEW(&j->p->arena, dv_index, a->n_dims);
@@ -245,9 +250,9 @@ static piece *piece_of(const joiner *j, int32_t in, int32_t t)
     return NULL;
 }
 
-// Returns whether the pieces of t are pieces of `in`, all as far apart as in t
-// and not written after they were copied to t; sets *at to where t begins
-// there.
+// Returns whether the concatenation t is a box of the concatenation `in`: all
+// pieces of t are pieces of `in`, at the same distances, and are not written
+// after they were copied to t. Sets *at to the index in `in` where t begins.
 static int is_slice(const joiner *j, int32_t t, int32_t in, int64_t *at)
 {
     const piece *x = &j->pieces[j->of[t].first];
@@ -306,8 +311,8 @@ static int read_slice(joiner *j, int32_t t, int32_t in, const int64_t *at)
     return 1;
 }
 
-// Makes tensor t, a concatenation, a slice of `in`, another one, which begins
-// there at `at`. Returns 0 when out of memory.
+// Makes the concatenation t a slice of the concatenation `in`, in which it
+// begins at index `at`. Returns 0 when out of memory.
 static int make_slice(joiner *j, int32_t t, int32_t in, const int64_t *at)
 {
     const piece *x = &j->pieces[j->of[t].first];
@@ -324,8 +329,8 @@ static int make_slice(joiner *j, int32_t t, int32_t in, const int64_t *at)
     return read_slice(j, t, in, at);
 }
 
-// Finds the concatenation of which t, another one, is a slice, and makes it so.
-// Returns 0 when out of memory.
+// Finds a concatenation of which the concatenation t is a slice, and makes t
+// that slice. Returns 0 when out of memory.
 static int find_slice(joiner *j, int32_t t)
 {
     int32_t x = j->pieces[j->of[t].first].tensor;
@@ -362,8 +367,9 @@ static int write_through(const joiner *j, dv_op *o, const dv_op *copy)
         index[d] =
             (dv_index){.base = to->index[d].base, .coef = coef, .via = -1};
         for (int e = 0; e < from->n_dims; e++) {
-            // The index of the tensor's dim e is this variable of the copy,
-            // less where it begins.
+            // Substitute the index that op o writes in dim e for variable v of
+            // the copy, which runs over that dim: v = written index - base of
+            // the copy's read.
             int v = dv_index_var(copy, &from->index[e]);
             int64_t by = v < 0 ? 0 : to->index[d].coef[v];
             const dv_index *x = &o->write.index[e];
@@ -379,9 +385,9 @@ static int write_through(const joiner *j, dv_op *o, const dv_op *copy)
     return index != NULL;
 }
 
-// Makes the op that computes a piece of tensor `in` write there if it is a
-// reduction and what else reads its result can read it there. Returns 0 when
-// out of memory.
+// If the op that computes a piece of the concatenation `in` is a reduction, and
+// all other readers of the piece can read it in `in`, makes this op write into
+// `in` and removes the copy. Returns 0 when out of memory.
 static int write_there(joiner *j, int32_t in, const piece *x)
 {
     const dv_tensor *t = &j->p->tensors[x->tensor];
@@ -411,7 +417,8 @@ static int by_key(const void *x, const void *y)
                             : (a->op > b->op) - (a->op < b->op);
 }
 
-// Sorts the ops by their keys, without those that are gone.
+// Sorts the ops by their keys and drops those that were removed. Returns 0 when
+// out of memory.
 static int sort_ops(joiner *j, dv_arena *arena)
 {
     dv_program *p = j->p;
@@ -442,10 +449,12 @@ static int join(joiner *j, dv_arena *arena)
     j->names = DV_NEW(arena, const char *, p->n_tensors);
     if (!j->gone || !j->key || !j->names)
         return 0;
-    // Even keys leave an odd one before each op, for an op that fills.
+    // Ops get even keys. The odd key before an op is for an op that initialises
+    // a concatenation and must move in front of it.
     for (int32_t i = 0; i < p->n_ops; i++)
         j->key[i] = 2 * (int64_t)i;
-    // The last first, so that none becomes a slice of what is itself a slice.
+    // Visit the last concatenation first, so that none becomes a slice of a
+    // concatenation that is itself a slice.
     for (int32_t i = p->n_ops - 1; i >= 0; i--) {
         int32_t t = p->ops[i].write.tensor;
         if (j->of[t].fill == i && !p->tensors[t].is_output && !find_slice(j, t))
@@ -458,7 +467,8 @@ static int join(joiner *j, dv_arena *arena)
     return !j->n_gone || sort_ops(j, arena);
 }
 
-// Adds the names of tensors that are slices of others to those of views.
+// Adds the names of the tensors that became slices of others to plan->views,
+// the list of removed tensors. Returns 0 when out of memory.
 static int list_names(dv_plan *plan, const joiner *j)
 {
     const char **names =

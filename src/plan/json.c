@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// What the functions that print the fields of tensors and ops get.
+// The context that is passed to the functions that print fields of tensors and
+// ops.
 typedef struct part_of {
     const dv_plan *plan;
     int parts;
@@ -136,8 +137,9 @@ static void divide_json(dv_json *j, const void *of, int32_t i)
     dv_json_close(j);
 }
 
-// Prints a predicted time and its parts. For a group, `limit` is what limits
-// it; for a whole plan it is NULL, and `least_us` a lower bound.
+// Prints a predicted time and its parts. For a group, `limit` names the
+// resource that limits it; for a whole plan it is NULL, and `least_us` is a
+// lower bound of the time.
 static void price_json(dv_json *j, const dv_price *p, const char *limit,
                        double least_us)
 {
@@ -211,7 +213,8 @@ static void numbers_json(dv_json *j, const char *key, const int32_t *v,
     dv_json_close(j);
 }
 
-// Prints what is in the scratchpads and when; ops and homes by their numbers.
+// Prints which tensors are resident in the scratchpads (homes), where and when;
+// ops and homes are given by their numbers.
 static void homes_json(dv_json *j, const dv_plan *plan)
 {
     static const char *const fills[] = {"written", "loaded", "ring", "moved",

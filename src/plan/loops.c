@@ -123,8 +123,8 @@ static dv_status read_var(dv_lexer *lx, const dv_op *o, uint32_t *mask)
                    dv_lex_show(lx, buf), o->name);
 }
 
-// Reads variables that stand one after the other with a character between
-// them.
+// Reads variables that are separated by the character `between`, into a bit
+// mask.
 static dv_status read_vars(dv_lexer *lx, const dv_op *o, char between,
                            uint32_t *mask)
 {
@@ -160,8 +160,8 @@ static dv_status read_loop(dv_lexer *lx, const dv_op *o, dv_tile_loop *l)
     return read_pack(lx, &l->pack);
 }
 
-// Reads one of the words that may stand after the loops; *any is 0 if there is
-// none.
+// Reads one of the optional words that may follow the loops; *any is 0 if there
+// is none.
 static dv_status read_choice(dv_lexer *lx, dv_tile_schedule *t, int *any)
 {
     int *flag = dv_lex_is(lx, "gemm")     ? &t->gemm

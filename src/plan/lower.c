@@ -62,7 +62,7 @@ static dv_status no_input(const dv_pass_cx *cx, const dv_program *p,
                    dv_suggestion_text(&s, meant));
 }
 
-// Makes constants of the inputs that the user names.
+// Turns the inputs that the options list as constants into constants.
 static dv_status set_constants(const dv_pass_cx *cx, dv_program *p)
 {
     for (size_t i = 0; i < cx->options->n_constants; i++) {
@@ -86,7 +86,8 @@ static dv_status set_constants(const dv_pass_cx *cx, dv_program *p)
 
 dv_status dv_lower_run(dv_pass_cx *cx, dv_plan *plan)
 {
-    // The source without copies that rename elements, and with channels last.
+    // direct: the source without ops that only rename elements (transposes,
+    // slices); ordered: the same with channels as the last dim of temporaries.
     dv_program *direct = NULL, *ordered = NULL;
     unsigned char *wanted = dv_alloc((size_t)cx->source->n_ops);
     dv_status st = wanted && dv_program_find_live(cx->source, wanted) &&
@@ -110,7 +111,8 @@ dv_status dv_lower_run(dv_pass_cx *cx, dv_plan *plan)
     if (st == DV_OK && dv_target_packs(&plan->target) &&
         !dv_team_wanted(cx, plan))
         st = dv_plan_join(plan, cx->diag);
-    // The ops of a rank keep their order, which that of the team's ops is.
+    // The ops of a rank are not reordered: they must keep the order of the ops
+    // in the team's program.
     if (st == DV_OK && dv_target_packs(&plan->target) &&
         !dv_team_wanted(cx, plan) && !plan->team_ops)
         st = dv_plan_ahead(plan, cx->diag);

@@ -42,7 +42,7 @@ typedef struct dv_order {
     const int32_t *list;
 } dv_order;
 
-// Largest number of tiles of an order that is a list.
+// Largest number of tiles of the order `list`, in which a plan lists all tiles.
 enum { DV_ORDER_MAX_LIST = 1 << 20 };
 
 // Parses e.g. "grouped(4)" or "row_major". Returns 0 if there is no such order,

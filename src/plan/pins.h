@@ -4,12 +4,14 @@
 #define DV_PINS_H
 #include "plan/plan.h"
 
-// Finds the op whose name is the first `len` bytes of a pin. Fails if the plan
-// has none; the message has a similar name, or those that there are.
+// Finds the op whose name is the first `len` bytes of a pin (a choice that the
+// user prescribes, as OP:VARIABLE=NUMBER). Fails if the plan has no such op;
+// the message suggests a similar name or lists all.
 dv_status dv_pin_find_op(int32_t *op, const dv_plan *plan, const char *pin,
                          size_t len, dv_diag *diag);
-// Finds the variable of op `o` that a pin names with the `len` bytes at `name`.
-// Fails if it has none; the message has those that there are.
+// Finds the variable of op `o` whose name is the `len` bytes at `name`, a part
+// of the pin `pin`. Fails if the op has no such variable; the message lists
+// all.
 dv_status dv_pin_find_var(int32_t *var, const dv_op *o, const char *pin,
                           const char *name, size_t len, dv_diag *diag);
 #endif

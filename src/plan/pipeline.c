@@ -106,10 +106,12 @@ static dv_status run_watched(dv_pass_cx *cx, dv_plan *plan, int first)
         const dv_pass *pass = &passes[i];
         if (i == DV_PASS_dist && !dv_team_wanted(cx, plan))
             continue;
-        // The ranks of a team have plans of their own.
+        // In the plan of a team, the passes after `ranks` do not run: each rank
+        // has a plan of its own, which the pass ranks makes.
         if (plan->team.n_axes ? i > DV_PASS_ranks : i == DV_PASS_ranks)
             continue;
-        // Pass joint decides for the passes up to scratch, if all of them run.
+        // If all passes up to scratch run, the pass joint makes their choices.
+        // Other passes are skipped if the plan already has their results.
         if (i == DV_PASS_joint ? last < DV_PASS_scratch
                                : !(pass->gives & ~plan->facts))
             continue;
@@ -125,7 +127,8 @@ static dv_status run_watched(dv_pass_cx *cx, dv_plan *plan, int first)
         DV_TRY(pass->run(cx, plan));
         plan->pass_ms[i] = (dv_clock_s() - start) * 1e3;
         plan->facts |= pass->gives;
-        // A search that was stopped may have found less than it needs.
+        // If the caller stopped planning, fail here instead of verifying the
+        // result of a search that may be incomplete.
         DV_TRY(dv_stop_check(cx->diag));
         DV_TRY(pass->verify(plan, cx->diag));
         dv_diag_pass(cx->diag, NULL);
@@ -135,8 +138,8 @@ static dv_status run_watched(dv_pass_cx *cx, dv_plan *plan, int first)
     return DV_OK;
 }
 
-// Runs the passes from number `first` on; the caller may stop them, and the
-// time limit of the options ends their searches.
+// Runs the passes from number `first` on. The caller can stop them through
+// options->watch, and the time limit of the options ends their searches.
 static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
 {
     dv_stop stop = {.watch = cx->options->watch,
@@ -457,13 +460,14 @@ static dv_status schedule_plan(dv_plan *plan, const dv_plan_options *options,
     return DV_OK;
 }
 
-// Plans the ranks of a team whose plan was read without section `ranks`. A plan
-// that the checker refuses is left as it is.
+// Plans the ranks of a team if its plan was read from text without section
+// `ranks`. A plan that the checker refuses is left as it is.
 static dv_status plan_ranks(dv_plan *plan, const dv_plan_options *options,
                             dv_diag *diag)
 {
     dv_pass_cx cx = {plan->ops, options, diag};
-    // Cores are those of ranks: sections about the team's cores say nothing.
+    // Cores belong to ranks, so sections about cores have no meaning in the
+    // plan of the team itself: drop them.
     forget(plan, DV_PASS_layout);
     if (plan->facts & DV_FACT_RANKS) {
         for (int32_t i = 0; i < plan->n_classes; i++)
@@ -478,9 +482,9 @@ static dv_status plan_ranks(dv_plan *plan, const dv_plan_options *options,
     return DV_OK;
 }
 
-// Fails if the caller wants another number of cores than `cores`, which a plan
-// was made for, and the pass that deals tiles to cores does not run again. The
-// ranks of a team may be planned again when they run.
+// Fails if the caller wants another number of cores than `cores`, for which a
+// plan was made, and the pass that assigns tiles to cores does not run again.
+// The ranks of a team may be planned again when they run.
 static dv_status keep_cores(const dv_plan *plan, int64_t cores, int first,
                             const dv_plan_options *options, dv_diag *diag)
 {

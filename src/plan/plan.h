@@ -66,15 +66,16 @@ typedef struct dv_group {
     int64_t n_tiles;
     dv_deal *deals;
     int32_t n_deals;
-    // What the deals say (dv_group_note_deals): whether cores loop over tiles,
-    // because some core has several; whether deal number i is the only one of
-    // core i, for all i; and the number of tiles that are dealt.
+    // Summary of the deals, set by dv_group_note_deals: whether cores loop over
+    // tiles, because some core has several; whether deal number i is the only
+    // one of core i, for all i; and the number of tiles that are dealt.
     uint8_t loops, in_order;
     int64_t n_dealt;
     // 1 if scratchpad contents must survive the end of the group (ops that
     // share one tile space).
     int non_terminal;
-    // 1 if it runs once, before the first run, and what it writes is kept.
+    // 1 if the group runs once, before the first run, and its results are kept
+    // for all runs.
     int once;
     // While the pass scratch decides: 1 if the group belongs to the same loop
     // over tiles as the group before it, with which it will be merged.
@@ -111,8 +112,8 @@ typedef struct dv_layout {
     // memory), or -1.
     int32_t stick_dim;
     int32_t sparse; // 1 if each stick holds one element
-    // Number of innermost device dims that lie inside a stick (1) or a tile
-    // (2).
+    // Number of innermost device dims that count elements inside a stick (1) or
+    // a tile (2).
     int32_t n_inner;
     int64_t eps; // elements per stick, or columns of a tile
     int64_t elem_bytes;
@@ -125,7 +126,8 @@ typedef struct dv_division {
     double cost_us;
     int64_t candidates; // number of divisions whose cost was computed
     int pinned;         // 1 if the user fixed this division
-    // The first op of the same shape, which may be this one.
+    // Number of the first op that has the same shape as this one; may be this
+    // op.
     int32_t like;
     // 1 if the op is divided like other ops that touch its tensors, so that
     // each core computes with elements that it already holds.
@@ -181,13 +183,13 @@ typedef struct dv_home {
     // core: by its write of the tensor, or by its first read if it does not
     // write it.
     int32_t as_op;
-    // The home that is copied if `fill` is DV_FILL_RING (from other cores) or
-    // DV_FILL_MOVED (on the same core).
+    // The home (resident tensor) that this one is copied from if `fill` is
+    // DV_FILL_RING (from other cores) or DV_FILL_MOVED (on the same core).
     int32_t from;
     int32_t in_place_of; // another home whose memory it takes over, or -1
     int stored;          // 1 if the tensor is also stored to main memory
-    // If the home is loaded: 1 if elements that several cores need are read
-    // from main memory once and passed on along the ring.
+    // For a home (resident tensor) that is loaded: 1 if elements that several
+    // cores need are read from main memory once and passed on along the ring.
     int shared;
     int32_t *readers; // ops that read the tensor in the scratchpads
     int32_t n_readers;
@@ -198,7 +200,8 @@ typedef struct dv_home {
     uint32_t off; // byte offset in the text of a parsed plan
 } dv_home;
 
-// Returns whether a home is filled by a transfer: loaded or copied.
+// Returns whether a home (resident tensor) is filled by a transfer: by a load
+// from main memory or a copy, not by the op that writes the tensor.
 static inline int dv_home_is_transferred(const dv_home *h)
 {
     return h->fill != DV_FILL_WRITTEN && h->fill != DV_FILL_SUMMED;
@@ -214,7 +217,8 @@ typedef struct dv_shared_read {
     uint32_t off; // byte offset in the text of a parsed plan
 } dv_shared_read;
 
-// Values of dv_scratch.ring_of that are not the number of a home.
+// Values of dv_scratch.ring_of that are no number of a home: nothing is
+// received; a tensor is read from main memory once for all cores.
 enum { DV_RING_NONE = -1, DV_RING_MEMORY = -2 };
 
 // Report of the pass scratch on one tensor, whether it is resident (kept in
@@ -226,8 +230,8 @@ typedef struct dv_resident {
     int64_t core_bytes, saved_bytes;
     // 1 if the tensor could be resident (kept in scratchpads) but did not fit.
     int crowded;
-    // A tensor whose bytes it could take if the target's property in_place
-    // allowed that, or -1.
+    // Number of a tensor whose scratchpad bytes this one could reuse if the
+    // target's property in_place allowed that, or -1.
     int32_t denied;
     const char *reason;
 } dv_resident;
@@ -239,7 +243,7 @@ typedef struct dv_scratch {
     // are lost at every boundary between groups (ops that share one tile
     // space).
     int tenants;
-    // 1 if the time limit ended the search for divisions and residents.
+    // 1 if the time limit ended the search for divisions and resident tensors.
     int cut_short;
     dv_home *homes;
     int32_t n_homes;
@@ -247,7 +251,7 @@ typedef struct dv_scratch {
     // then the write) takes its tensor, or -1 for main memory. NULL for an op
     // that uses no home.
     int32_t **home_of;
-    // What ops read from main memory once for all cores.
+    // Tensors that ops read from main memory once for all cores.
     dv_shared_read *shares;
     int32_t n_shares;
     // ring_of[op][r] says what read r receives over the ring: the number of a
@@ -263,7 +267,7 @@ typedef struct dv_scratch {
     // not; empty in a plan that was read from text.
     dv_resident *residents;
     int32_t n_residents;
-    // Bytes of main-memory traffic that this section saves.
+    // Bytes of main-memory traffic that the resident tensors save.
     int64_t saved_bytes;
 } dv_scratch;
 
@@ -366,12 +370,13 @@ struct dv_plan {
     // Set by pass dist: the distribution over ranks (processes).
     dv_plan_team team;
     dv_layout *layouts; // set by pass layout: one layout per tensor
-    // 1 if the choice of each tensor's stick dim (the one cut into sticks, the
-    // target's units of memory) is optimal; 0 if not all choices were tried.
+    // 1 if the choice of stick dims (the dim of each tensor that is cut into
+    // sticks, the target's units of memory) is optimal; 0 if not all choices
+    // were tried.
     int sticks_exact;
-    // Set by pass divide: if operands that several cores need may pass them
-    // along a ring, the number of rings, each of which reads them from main
-    // memory once. Otherwise 0.
+    // Set by pass divide: the number of rings along which cores pass operands
+    // that several of them need; each ring reads these from main memory once. 0
+    // if operands are not passed.
     int64_t shares;
     // Set by pass divide: the planner that was used (best, seed, seed+cost, or
     // a word from a plan that was read).
@@ -402,8 +407,8 @@ struct dv_plan {
     // team's plan itself then has no result of a later pass.
     dv_rank_class *classes;
     int32_t n_classes;
-    // Options for planning ranks again when they run, such as the pins; NULL:
-    // none.
+    // Options for planning the ranks again when they run, such as the pins (the
+    // user's choices); NULL if there are none.
     const dv_plan_options *rank_options;
     // In the plan of a rank of a team: the team's program, borrowed, and
     // for each op the op of that program of which it computes a part, or -1.
@@ -450,7 +455,8 @@ static inline int dv_plan_digit(const dv_plan *plan, int32_t op, int k)
     return order ? order[k] : k;
 }
 void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile);
-// Changes a tile of an op to another tile of it.
+// Changes *t, a tile of the op, to the op's tile number `tile`; recomputes only
+// what differs between tiles.
 void dv_plan_other_tile(dv_tile *t, const dv_plan *plan, int32_t op,
                         int64_t tile);
 // If a reduced variable is sliced, the tiles that differ only in reduced
@@ -467,8 +473,8 @@ int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op);
 // Returns whether the tiles of an op are partial sums: a reduced variable is
 // cut into slices.
 int dv_plan_splits_reduction(const dv_plan *plan, int32_t op);
-// Returns whether an op of a group whose cores loop over tiles computes partial
-// sums so that every core has all parts of its results, one after the other.
+// Returns whether, in a group whose cores loop over tiles, each core computes
+// all partial sums of its results of the op itself, one after the other.
 int dv_sums_in_rounds(const dv_plan *plan, const dv_group *g, int32_t op);
 
 // Deals (assigns to cores) the tiles of op i, which is alone in its group: one
@@ -478,14 +484,16 @@ dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag);
 
 // Returns the group (ops that share one tile space) of an op.
 int32_t dv_group_of(const dv_plan *plan, int32_t op);
-// Returns the number of tiles of each core, for an op of which all cores have
-// the same number.
+// Returns the number of tiles per core of an op; all cores must have the same
+// number.
 int64_t dv_tiles_per_core(const dv_plan *plan, int32_t op);
-// Returns whether each core has the same tiles of both groups.
+// Returns whether two groups give every core the same tile numbers.
 int dv_same_deals(const dv_group *a, const dv_group *b);
-// Notes in a group what its deals say. It must be called after they change.
+// Updates the fields of a group that summarise its deals (the ranges of tiles
+// of each core). Must be called after the deals change.
 void dv_group_note_deals(dv_group *g);
-// Deals the tiles of a group like those of another one that has as many.
+// Copies the deals (the ranges of tiles of each core) from another group, which
+// must have the same number of tiles.
 void dv_group_deal_like(dv_group *g, const dv_group *from);
 
 // A saved plan that can be restored; its groups must have one op each.
@@ -553,8 +561,9 @@ static inline int32_t dv_home_of(const dv_plan *plan, int32_t op, int k)
     return homes && homes[op] ? homes[op][k] : -1;
 }
 
-// Returns what read r of an op receives over the ring: the number of a home in
-// other cores' scratchpads, DV_RING_MEMORY or DV_RING_NONE.
+// Returns what read r of an op receives over the ring: the number of a home
+// (resident tensor) in other cores' scratchpads, DV_RING_MEMORY or
+// DV_RING_NONE.
 static inline int32_t dv_ring_of(const dv_plan *plan, int32_t op, int r)
 {
     int32_t **ring = plan->scratch.ring_of;
@@ -569,18 +578,19 @@ static inline int32_t dv_ring_of(const dv_plan *plan, int32_t op, int r)
 // has equally many consecutive tiles, in the order of the cores, of which a
 // core goes through the same slices of every variable.
 int dv_group_in_step(const dv_plan *plan, const dv_group *g, int32_t op);
-// Returns how many consecutive slices of variable v a core goes through that
-// has n_tiles tiles of a group in step, one of which is t.
+// Returns how many consecutive slices of variable v a core goes through in its
+// n_tiles consecutive tiles, one of which is t, of an op with regular rounds
+// (dv_group_in_step).
 static inline int64_t dv_tile_turns(const dv_tile *t, int v, int64_t n_tiles)
 {
     int64_t n = n_tiles / t->weight[v];
     return n < 1 ? 1 : n < t->n_slots[v] ? n : t->n_slots[v];
 }
-// Of the tiles of an op that need the same elements in an access in the same
-// round, because they differ only in variables that the access does not depend
-// on, the one with the lowest number fetches the elements for all; on a machine
-// with several rings, for those of its ring. Returns whether tile t does, where
-// `vars` are the variables that the access depends on (dv_access_vars).
+// Tiles that differ only in variables that an access does not depend on need
+// the same elements in the same round. Of these tiles, the one with the lowest
+// number fetches the elements for all; on a machine with several rings, for the
+// tiles of its ring. Returns whether tile t fetches; `vars` are the variables
+// that the access depends on (dv_access_vars).
 int dv_tile_fetches(const dv_plan *plan, int32_t op, uint32_t vars,
                     const dv_tile *t);
 
@@ -611,12 +621,12 @@ typedef struct dv_schedule_pins {
 dv_status dv_schedule_read_pins(dv_schedule_pins **out, dv_plan *plan,
                                 const dv_plan_options *options, dv_diag *diag);
 
-// Bars of the options, which keep tensors or the operands and results of ops
-// off the cores: `x` is a tensor, `op:y` or `y.2` an op (bar.c).
-// dv_bar_has_tensor and dv_bar_has_op return whether a bar is that of the
-// tensor or op of this name; dv_bar_applies whether the program has what a bar
-// names; dv_bar_known whether the plan has it, or had it before ops were
-// removed that reach no output; dv_bars_verify fails if not.
+// A bar is an option that keeps a tensor, or the operands and results of an op,
+// out of the scratchpads: `x` names a tensor, `op:y` or `y.2` an op (bar.c).
+// dv_bar_has_tensor and dv_bar_has_op return whether a bar names this tensor or
+// op; dv_bar_applies, whether the program has what the bar names; dv_bar_known,
+// whether the plan has it or had it before unused ops were removed;
+// dv_bars_verify fails if some bar is not known.
 int dv_bar_has_tensor(const char *bar, const char *name);
 int dv_bar_has_op(const char *bar, const char *name);
 int dv_bar_applies(const dv_program *p, const char *bar);
@@ -628,13 +638,13 @@ dv_status dv_bars_verify(const dv_plan *plan, const dv_plan_options *o,
 // newline (schedule.c).
 void dv_op_schedule_print(dv_text *out, const dv_program *p, int32_t op,
                           const dv_op_schedule *s);
-// Returns the size of the memory that all temporaries which are stored
-// completely share (others exist for one tile at a time).
+// Returns the bytes of the memory in which temporaries are stored as whole
+// tensors. Other temporaries exist for one tile at a time and are not counted.
 int64_t dv_stored_bytes(const dv_plan *plan);
 // Returns 1 if two schedules (kernel and loops) of an op are equal.
 int dv_op_schedule_equal(const dv_op_schedule *a, const dv_op_schedule *b);
-// Prints, compares, verifies and reads the loops of a product's tiles
-// (loops.c).
+// These functions print, compare, verify and read the loops of the tiles of a
+// matrix product (loops.c).
 void dv_tile_schedule_print(dv_text *out, const dv_op *o,
                             const dv_tile_schedule *t);
 int dv_tile_schedules_equal(const dv_op_schedule *a, const dv_op_schedule *b);
@@ -642,9 +652,11 @@ dv_status dv_tile_schedule_verify(const dv_plan *plan, const dv_op *o,
                                   const dv_tile_schedule *t, dv_diag *diag);
 dv_status dv_tile_schedule_read(dv_plan *plan, dv_lexer *lx, const dv_op *o,
                                 dv_tile_schedule *t);
-// Returns whether a product of a scheduled plan has no loops for its tiles.
+// Returns whether section `schedule` of the plan lacks the loops of the tiles
+// of some matrix product.
 int dv_schedule_lacks_loops(const dv_plan *plan);
-// Return the words that stand for these values in section `schedule` of a plan.
+// Return the words that stand for a kernel kind and for an order of summation
+// in section `schedule` of a plan.
 const char *dv_kernel_kind_name(dv_kernel_kind kind);
 const char *dv_sum_order_name(const dv_sum_order *s);
 
@@ -663,24 +675,26 @@ dv_status dv_plan_rank(dv_plan **out, const dv_plan *team, dv_program *ops,
                        const int32_t *team_ops, const dv_plan_options *options,
                        dv_diag *diag);
 
-// Reads the sections of the plan of a rank, up to the '}' after them.
+// Reads the sections of a rank's plan inside the plan of its team, up to the
+// '}' after them.
 dv_status dv_plan_read_rank(dv_plan **out, const dv_plan *team, int64_t cores,
                             dv_lexer *lx);
-// Returns the class of a rank in the plan of a team, or NULL.
+// Returns the class of a rank (the ranks that share its plan) in the plan of a
+// team, or NULL.
 const dv_rank_class *dv_plan_class_of(const dv_plan *plan, int64_t rank);
 // Makes another rank the one whose messages and plan a team's plan lists
 // (dist/op_exchanges.c). Fails if the plan has no such rank, or only the plans
 // of others.
 dv_status dv_plan_set_rank(dv_plan *plan, int64_t rank, dv_diag *diag);
-// Destroys the plans of all ranks.
+// Destroys the plans of all ranks that a team's plan contains.
 void dv_plan_forget_ranks(dv_plan *plan);
 // Prints the results of all passes, without the target and the source.
 void dv_plan_print_sections(dv_text *out, const dv_plan *plan);
-// Checks the plan of a team without the plans of its ranks.
+// Checks the plan of a team, but not the plans of its ranks.
 dv_status dv_plan_check_team(const dv_plan *plan, dv_diag *diag);
 
-// Returns a position for error messages, in the text that the plan was read
-// from; no position if it was not read.
+// Returns the position of byte `off` in the text that the plan was read from,
+// for error messages; no position if the plan was not read from text.
 dv_loc dv_plan_at(const dv_plan *plan, uint32_t off);
 void dv_plan_print(dv_text *out, const dv_plan *plan);
 #endif

@@ -62,15 +62,16 @@ static int one_tile_per_core(const dv_plan *plan, int32_t group)
     return 1;
 }
 
-// Returns the points of an op on the core that computes the most of them;
-// `single` says that no core has more than one tile.
+// Returns the number of points (iterations) of an op that the core with most of
+// them computes; `single` says that no core has more than one tile.
 static int64_t most_points(const dv_plan *plan, int32_t group, int32_t op,
                            int single)
 {
     int64_t most = 0;
     dv_tile largest;
     if (single) {
-        // No slice is longer than the first one of its variable.
+        // Tile 0 is the largest: no slice is longer than the first one of its
+        // variable.
         dv_plan_tile(&largest, plan, op, 0);
         return points_of(&plan->ops->ops[op], &largest);
     }

@@ -32,8 +32,8 @@ typedef struct dv_group_work {
     int64_t macs; // multiply-adds of contractions
     int64_t ops;  // points of other ops
     // Bytes moved from and to main memory by all cores, and by the core that
-    // moves the most. The latter is 0 if it cannot limit the group, because a
-    // core can draw the whole bandwidth.
+    // moves the most. The latter is 0 if a single core can draw the whole
+    // bandwidth, so that it cannot limit the group.
     int64_t memory_bytes, core_bytes;
     int64_t link_bytes; // bytes that the busiest link of the ring carries
     int64_t launches;   // of ops
@@ -57,15 +57,16 @@ typedef struct dv_price {
 
 // Counts the work of one run of a group, by formula.
 dv_group_work dv_group_work_of(const dv_plan *plan, int32_t group);
-// Counts the same for one op of a group, without core_bytes and syncs, which
-// the group has as a whole.
+// Counts the work of one op of a group. The fields core_bytes and syncs are not
+// set, because only a group as a whole has them.
 dv_group_work dv_op_work_of(const dv_plan *plan, int32_t group, int32_t op);
-// Adds the points of an op that the cores first..first+DV_CORES_AT_ONCE compute
-// to the element of `points` for that core.
+// Adds to points[c - first], for each core c from `first` to first +
+// DV_CORES_AT_ONCE - 1, the number of points (iterations) of the op that it
+// computes.
 enum { DV_CORES_AT_ONCE = 256 };
 void dv_add_core_points(const dv_plan *plan, int32_t group, int32_t op,
                         int64_t first, int64_t *points);
-// Converts counted work to time.
+// Converts the counted work of a group to predicted time.
 dv_price dv_price_of(const dv_target *t, const dv_group_work *w);
 // Returns the predicted time of one run of a group.
 dv_price dv_group_price(const dv_plan *plan, int32_t group);
@@ -80,10 +81,12 @@ dv_price dv_plan_price(const dv_plan *plan);
 // main memory is read and written without pause, inputs and outputs once
 // (dv_plan_least_bytes); and every op is launched.
 double dv_plan_least_us(const dv_plan *plan);
-// Adds `times` runs of a group to a plan's price.
+// Adds the price of a group, multiplied by `times` (the number of its runs), to
+// the price of a plan.
 void dv_price_add(dv_price *sum, const dv_price *group, double times);
-// Returns whether a plan has a predicted time: it is divided, for a described
-// machine. Caches decide what reaches the main memory of the host.
+// Returns whether a plan has a predicted time: it must be divided and made for
+// a described machine. On the host, caches decide what reaches main memory, so
+// its time is not predicted.
 int dv_plan_has_price(const dv_plan *plan);
 // Prints a time and its parts: "12.6 us: compute 1.37, memory 10.6, ring 0,
 // launch 2".

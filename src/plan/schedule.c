@@ -25,8 +25,8 @@ const char *dv_sum_order_name(const dv_sum_order *s)
     return s->dot ? "dot" : s->pairs ? "pairs" : "outer";
 }
 
-// Returns whether an earlier loop level has the same variable, so that level i
-// iterates inside a tile of it.
+// Returns whether an outer level of the loops has the same variable, so that
+// level i iterates inside a tile of that variable.
 static int is_tile(const dv_sum_order *s, int32_t i)
 {
     for (int32_t k = 0; k < i; k++)
@@ -494,9 +494,8 @@ static dv_status read_skip(dv_lexer *lx, const dv_op *o, dv_skip *s)
                            "%s skips multiples of 0 values", o->name);
 }
 
-// Reads one property of an op's schedule, such as `loops i, j`; *any is 0 if
-// there is none.
-// Reads the factors of a product that a property is about, as a bit mask.
+// Reads the words in0 and in1, the factors of a product that a property applies
+// to, as a bit mask.
 static dv_status read_factors(dv_lexer *lx, int *mask)
 {
     *mask = 0;
@@ -508,6 +507,8 @@ static dv_status read_factors(dv_lexer *lx, int *mask)
     return *mask ? DV_OK : dv_lex_expected(lx, "in0 or in1");
 }
 
+// Reads one property of an op's schedule, such as `loops i, j`; *any is 0 if
+// there is none.
 static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
                                int *any)
 {
@@ -677,7 +678,7 @@ static dv_status read_addresses(dv_plan *plan, dv_lexer *lx, const char *word,
     return DV_OK;
 }
 
-// Reads what a run allocates, which plans written by hand may leave out.
+// Reads how much memory a run allocates; plans written by hand may omit it.
 static dv_status read_memory(dv_schedule *s, dv_lexer *lx)
 {
     s->shared_bytes = s->thread_bytes = -1;

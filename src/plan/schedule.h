@@ -60,8 +60,9 @@ typedef enum dv_guard {
     DV_GUARD_NONE,
     DV_GUARD_INDICES, // all indirect indices are within their tensors
     DV_GUARD_INT32,   // integers and their results fit into 32 bits
-    // The factor that meets skipped zeros is finite (dv_skip); a tile that
-    // violates it is computed without skipping.
+    // In a product that skips the zeros of one factor (dv_skip), the other
+    // factor is finite, because 0 * inf is not 0. A tile that violates this is
+    // computed without skipping.
     DV_GUARD_FINITE,
     DV_N_GUARDS
 } dv_guard;
@@ -82,8 +83,8 @@ enum { DV_MAX_ROW_VARS = 4, DV_MAX_TILE_LOOPS = 64 };
 // the same variables are nested tiles, outermost first; the last tile may be
 // shorter.
 typedef struct dv_tile_loop {
-    // Bit mask of the variables; several are contiguous in memory and run as
-    // one.
+    // Bit mask of the op's variables that this loop runs over. Several are
+    // contiguous in memory and are collapsed into one loop.
     uint32_t vars;
     int64_t size;
     int inside; // 1 if the kernel contains this loop
@@ -92,10 +93,11 @@ typedef struct dv_tile_loop {
     int pack;
 } dv_tile_loop;
 
-// How a product computes its tiles of one shape.
+// The loops, packing and blocks with which a matrix product computes those of
+// its tiles that have one shape.
 typedef struct dv_tile_schedule {
-    // Mask of the variables of which these tiles have the last slice, which is
-    // shorter than the others.
+    // Mask of the variables of which tiles of this shape have the last slice,
+    // which is shorter than the others.
     uint32_t shorts;
     dv_tile_loop *loops; // outermost first
     int32_t n_loops;
@@ -106,8 +108,9 @@ typedef struct dv_tile_schedule {
     int64_t m_block, k_block;
     int stream; // 1 if stores bypass the caches
     int stage;  // 1 if each kernel call copies the rows of the next one
-    // If the loops were searched for: how many kernels with their sizes were
-    // candidates, and the estimated time of a tile. Not in the text.
+    // If the loops were searched for: how many candidates (kernels with their
+    // sizes) there were, and the estimated time of a tile. Not in the plan's
+    // text.
     int32_t n_candidates;
     double cost_us;
     uint32_t off; // byte offset in the text of a parsed plan
@@ -136,19 +139,19 @@ typedef struct dv_op_schedule {
     // `inner`.
     int32_t inner, outer;
     int64_t chunk; // iterations of `outer` per kernel call; 0: all
-    // In tiles in which loop `inner` has this many iterations, both loops run
-    // as one, because the next iteration of `outer` continues in memory where
-    // the one before ended; 0: they never do.
+    // Number of iterations of loop `inner` with which both loops are collapsed
+    // into one, because each iteration of `outer` continues in memory where the
+    // one before ended; 0: they are never collapsed.
     int64_t collapse;
-    // Number of points of a small reduction (a filter, a pool) that the kernel
-    // unrolls; 0: it loops over them.
+    // Number of iterations of a small reduction (a filter, a pooling window)
+    // that the kernel unrolls; 0: it loops over them.
     int32_t window;
     int transpose; // 1 if reads are transposed block by block
-    // 1 if operands of a window are copied so that rows of the result are one
-    // loop, which covers whole images (exec/op/stage.h).
+    // 1 if operands of a sliding window are copied with their border, so that
+    // one loop of the kernel covers all rows of an image (exec/op/stage.h).
     int images;
-    // 1 if boxes are cut where reads with a border leave their tensors, so that
-    // operands need no copies (exec/op/edges.h).
+    // 1 if tiles are cut where reads with a border leave their tensors, so that
+    // operands need not be copied with their border (exec/op/edges.h).
     int edges;
     // For matrix products (kind DV_KERNEL_PRODUCT): the order of additions,
     // where the epilogue runs, and which of the two factors are copied first.
@@ -197,10 +200,11 @@ typedef struct dv_schedule {
     // does not say. What is packed of constants is allocated before the first
     // run.
     int64_t shared_bytes, thread_bytes, constant_bytes;
-    // 1 if the plan was read from text without section `schedule` and scheduled
-    // afterwards.
+    // 1 if the schedule is not from the plan's text, which has no section
+    // `schedule`, but was made after the text was read.
     int on_reading;
-    // What the user prescribed for each op; NULL: nothing. Not in the text.
+    // What the user prescribed (pins) for each op; NULL if nothing. Not in the
+    // plan's text.
     const struct dv_schedule_pins *pins;
 } dv_schedule;
 #endif

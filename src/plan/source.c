@@ -47,9 +47,9 @@ dv_status dv_source_read(dv_plan *plan, dv_lexer *lx)
     return st;
 }
 
-// Returns whether the elements of two constants come from the same place. An
-// input of the source may be a constant of the plan's program, whose user
-// prescribes it.
+// Returns whether two constants take their elements from the same file. An
+// input of the source may be a constant without a file in the plan's program,
+// if the user's options declare it constant.
 static int same_file(const dv_tensor *a, const dv_tensor *b)
 {
     if (a->is_const != b->is_const)

@@ -16,8 +16,9 @@ dv_status dv_source_verify(const dv_plan *plan, dv_diag *diag);
 // Parses a block of statements in braces, resolves and verifies it. `p` is an
 // empty program whose grain (how much one op may hold) is set (plan/lower.c).
 dv_status dv_program_read_block(dv_program *p, dv_lexer *lx);
-// Makes pieces of concatenations in the plan's lowered program write into them,
-// and concatenations slices of later ones (plan/join.c).
+// Avoids copies in the plan's lowered program: ops write their results directly
+// into concatenations, and a concatenation becomes a slice of a later one that
+// contains it (plan/join.c).
 dv_status dv_plan_join(dv_plan *plan, dv_diag *diag);
 // Puts ops of the plan's lowered program before the chains of ops that they
 // interrupt (plan/ahead.c).

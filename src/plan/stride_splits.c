@@ -16,8 +16,8 @@ int64_t dv_stride_key(const dv_program *p, const dv_op *op, int v, int *written)
     return f;
 }
 
-// Returns another variable that the encoding cannot tell from v, because it has
-// the same stride; -1 if there is none.
+// Returns another variable that Torch-Spyre's encoding by strides cannot tell
+// from v, because it has the same stride; -1 if there is none.
 static int twin_of(const dv_program *p, const dv_op *op, int v)
 {
     int written, other;

@@ -7,15 +7,18 @@
 #include "divvy/divide.h"
 #include "plan/plan.h"
 
-// Returns the stride by which the encoding identifies variable v: its stride in
-// the write (*written is 1) or else in the first read; 0 if it is in neither.
+// Returns the stride by which Torch-Spyre's encoding identifies variable v: its
+// stride in the write (*written is 1) or else in the first read; 0 if v is in
+// neither.
 int64_t dv_stride_key(const dv_program *p, const dv_op *op, int v,
                       int *written);
-// Encodes the numbers of slices of the variables of an op. Returns 0 if they
-// have no unambiguous encoding, and appends the reason to `why`.
+// Encodes the number of slices of each variable of an op by the variable's
+// stride, as Torch-Spyre does. Returns 0 if that is ambiguous, and appends the
+// reason to `why`.
 int dv_stride_splits_make(dv_stride_splits *out, const dv_program *p,
                           const dv_op *op, const int64_t *splits, dv_text *why);
-// Prints the splits of op i as Torch-Spyre stores them, keyed by stride: those
-// of the result, then the others; or why they cannot be stored so.
+// Prints the numbers of slices of op i as Torch-Spyre stores them, keyed by
+// stride: first those of variables of the result, then the others. If they
+// cannot be stored that way, prints the reason.
 void dv_stride_splits_json(dv_json *j, const dv_plan *plan, int32_t i);
 #endif

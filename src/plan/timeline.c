@@ -3,16 +3,17 @@
 #include "plan/tiles.h"
 #include <math.h>
 
-// Returns the bytes of main memory by which the ops of a group share its time.
-// Without a ring, partial results are written to main memory and read back.
+// Returns the main-memory bytes of a group or an op; the memory time of a group
+// is divided among its ops in proportion to them. Without a ring, partial
+// results are written to main memory and read back.
 static double bytes_of(const dv_target *t, const dv_group_work *w)
 {
     int has_ring = t->ring && t->ring_bandwidth_bytes_per_s > 0;
     return (double)w->memory_bytes + (has_ring ? 0 : 2 * (double)w->link_bytes);
 }
 
-// Returns how long each op of a group takes in one run, without waiting; the
-// sum is the time of the group without waiting.
+// Sets op_us[] to the predicted time of each op of a group in one run, without
+// time in which cores wait. Returns the sum.
 static double predict_ops(const dv_plan *plan, int32_t group, double *op_us)
 {
     const dv_group *g = &plan->groups[group];
@@ -33,7 +34,8 @@ static double predict_ops(const dv_plan *plan, int32_t group, double *op_us)
     return sum;
 }
 
-// Takes the costs of the divisions for the times of ops.
+// Sets the time of each op to the cost that pass divide estimated for it, for
+// plans without a predicted time. Returns the sum.
 static double estimate_ops(const dv_plan *plan, int32_t group, double *op_us)
 {
     const dv_group *g = &plan->groups[group];
@@ -92,7 +94,8 @@ static int push_lane(dv_timeline *t, dv_group_span *s, int32_t *cap,
     return room != NULL;
 }
 
-// Makes the lanes of a group and returns 1, or 0 if out of memory.
+// Makes the lanes of a group in the timeline: consecutive cores with equally
+// much work share one lane. Returns 0 if out of memory.
 static int make_lanes(dv_timeline *t, dv_group_span *s, const dv_plan *plan,
                       int32_t group)
 {
@@ -145,7 +148,8 @@ int dv_timeline_make(dv_timeline *out, const dv_plan *plan,
         s->n_ops = n;
         s->times = dv_group_times(plan, i);
         double one = predicted ? dv_group_price(plan, i).total_us : sum;
-        // The sums differ in their last bits if nothing waits.
+        // A difference in the last bits is rounding, not time in which cores
+        // wait.
         double wait = one - sum > 1e-9 * one ? one - sum : 0;
         s->start_us = out->us;
         s->us = seconds ? 1e6 * seconds[i] : s->times * one;

@@ -17,7 +17,7 @@
 #define DV_TIMELINE_H
 #include "plan/price.h"
 
-// Consecutive cores that compute equally much of a group.
+// Consecutive cores that have equally much work in a group.
 typedef struct dv_lane {
     int64_t core, n_cores; // number of the first one, and how many they are
     int64_t tiles;         // of each core
@@ -41,9 +41,9 @@ typedef struct dv_timeline {
     int32_t n_groups;
 } dv_timeline;
 
-// Makes the timeline of a plan that has groups; `seconds`, one per group, are
-// measured times, or NULL. A plan that was read and is for a machine without a
-// predicted time has no timeline: basis is NULL then. Returns 0 if out of
+// Makes the timeline of a plan that has groups. `seconds` are measured times,
+// one per group, or NULL. If a plan that was read from text has no predicted
+// time, there is no timeline and out->basis is NULL. Returns 0 if out of
 // memory. The caller frees the arena.
 int dv_timeline_make(dv_timeline *out, const dv_plan *plan,
                      const double *seconds);

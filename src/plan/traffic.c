@@ -9,8 +9,8 @@ typedef struct term {
     int64_t factor, n;
 } term;
 
-// Sorts by factor. There are only a few terms, and planning counts values
-// often.
+// Sorts terms by factor, by insertion: there are only a few terms, and planning
+// does this often.
 static void sort_terms(term *terms, int n)
 {
     for (int i = 1; i < n; i++) {
@@ -22,10 +22,10 @@ static void sort_terms(term *terms, int n)
     }
 }
 
-// Counts the distinct values of a sum of terms, term i taking terms[i].n values
-// that are terms[i].factor apart. There is a formula as long as each factor
-// either fits into the gap-free range covered by the smaller terms, or exceeds
-// that range. Otherwise returns -1, and the caller has to enumerate the values.
+// Counts the distinct values of a sum of terms, where term i takes terms[i].n
+// values at distances of terms[i].factor. There is a formula as long as each
+// factor either fits into the gap-free range covered by the smaller terms, or
+// exceeds that range. Otherwise returns -1, and the caller has to enumerate.
 static int64_t distinct_sums(term *terms, int n)
 {
     int64_t step = 1, count = 1, gaps = 0;
@@ -175,7 +175,7 @@ static int64_t elem_bytes(const dv_plan *plan, int32_t tensor)
                : dv_dtype_get(plan->ops->tensors[tensor].dtype)->size_bytes;
 }
 
-// Counts bytes that one core sends to another, and no other core needs.
+// Counts bytes that one core sends to one other core over the ring.
 static void add_copy(dv_traffic *sum, int64_t bytes)
 {
     sum->ring_bytes += bytes;
@@ -205,8 +205,9 @@ static int64_t values_inside(const dv_op *op, const dv_index *x,
     return n;
 }
 
-// Returns how many of the elements that an access needs in a tile the core of
-// the tile holds in a home itself, which has this view or none (NULL).
+// Returns how many of the elements that an access needs in tile t are already
+// on the core that runs it. `home` is the view of the resident tensor (the box
+// that each core holds), NULL if it has none.
 static int64_t own_elems(const dv_view *home, int64_t core, const dv_op *op,
                          const dv_access *a, const dv_tile *t)
 {
@@ -218,9 +219,9 @@ static int64_t own_elems(const dv_view *home, int64_t core, const dv_op *op,
     return n;
 }
 
-// Adds the traffic of access k of op i in tiles like t: in `fetching` tiles
-// that get their elements from main memory, and `receiving` ones that get them
-// from other cores.
+// Adds the traffic of access k of op i in all tiles of the same size as t:
+// `fetching` of them get their elements from main memory, `receiving` from
+// other cores.
 static void add_accesses(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
                          const dv_tile *t, int64_t fetching, int64_t receiving)
 {
@@ -249,8 +250,8 @@ typedef struct tile_count {
     int64_t len[DV_MAX_VARS], n;
 } tile_count;
 
-// Returns the number of elements that an access needs in a tile. It is counted
-// again only if the tile before had another size.
+// Returns the number of elements that an access needs in a tile. The count is
+// reused as long as consecutive tiles have the same size.
 static int64_t count_in_tile(tile_count *c, const dv_plan *plan,
                              const dv_op *op, const dv_access *a,
                              const dv_tile *t)
@@ -267,8 +268,9 @@ static int64_t count_in_tile(tile_count *c, const dv_plan *plan,
     return c->n;
 }
 
-// Adds what read r of op i receives from other cores' scratchpads, from a home
-// with this view, in a tile that runs on `core`.
+// Adds what read r of op i receives from other cores' scratchpads in a tile
+// that runs on `core`. `home` is the view (the box on each core) of the
+// resident tensor that they pass along the ring, or NULL.
 static void add_passed(dv_traffic *sum, const dv_plan *plan, int32_t i, int r,
                        const dv_view *home, const dv_tile *t, int64_t core,
                        tile_count *count)
@@ -285,7 +287,8 @@ static void add_passed(dv_traffic *sum, const dv_plan *plan, int32_t i, int r,
         sum->pass_bytes += dv_max_i64(n, 0) * bytes;
 }
 
-// Finds the view of a home that is passed; NULL: it has none.
+// Computes the view (the box on each core) of a home, a resident tensor that is
+// passed along the ring. Returns v, or NULL if there is no view.
 static const dv_view *view_of_passed(dv_view *v, const dv_plan *plan,
                                      int32_t home)
 {
@@ -351,7 +354,8 @@ static void add_access_in_all(dv_traffic *sum, const dv_plan *plan, int32_t i,
     dv_plan_tile(&t, plan, i, 0);
     for (int v = 0; v < op->n_vars; v++) {
         int64_t slice = plan->slices[i][v], len = dv_var_len(op, v);
-        // The result is stored with the last partial result.
+        // The result is stored once, by the tile with the last partial result:
+        // slices of reduced variables do not multiply the writes.
         int once = k == op->n_reads && op->vars[v].reduce;
         slots[v] = t.n_slots[v];
         int64_t turns = dv_tile_turns(&t, v, per_core);
@@ -403,8 +407,8 @@ static int64_t part_before(const dv_op *op, const dv_tile *t)
     return found ? tile : -1;
 }
 
-// If a reduction is cut into slices, tile t continues the partial result of
-// another core: adds the bytes of that.
+// If a reduction is cut into slices and the partial result that tile t
+// continues was computed on another core, adds the bytes of receiving it.
 static void add_part(dv_traffic *sum, const dv_plan *plan, const dv_group *g,
                      int32_t i, const dv_tile *t, int64_t core)
 {
@@ -439,10 +443,10 @@ static int is_counted_by_tile(const dv_plan *plan, int32_t i, int k)
            (ring == DV_RING_MEMORY && dv_target_has_rings(&plan->target));
 }
 
-// Adds what all reads of op i receive over the ring in the tiles of some cores,
-// where that is counted tile by tile: of ring number `ring`, or of all cores if
-// it is negative. What passes, or with `received` also what each core gets of
-// it.
+// Adds what the reads of op i receive over the ring, for the reads that must be
+// counted tile by tile: in the tiles of the cores of ring number `ring`, or of
+// all cores if `ring` is negative. If `received` is 0, what each core gets
+// (ring_bytes) is left out, and only what passes along the ring is counted.
 static void add_all_passed(dv_traffic *sum, const dv_plan *plan,
                            const dv_group *g, int32_t i, int64_t ring,
                            int received)
@@ -475,7 +479,8 @@ static void add_all_passed(dv_traffic *sum, const dv_plan *plan,
     }
 }
 
-// Returns whether a home that starts at an op is loaded, copied or stored.
+// Returns whether a home (resident tensor) that begins at an op is loaded,
+// copied or stored.
 static int fills_by_transfer(const dv_scratch *s, int32_t op)
 {
     for (int32_t i = s->fill_at ? s->fill_at[op] : 0;
@@ -680,8 +685,9 @@ static dv_traffic grid_traffic(const dv_plan *plan, const dv_group_grid *g,
     return sum;
 }
 
-// Returns the bytes that pass the links of the ring which passes most, of
-// several rings. `fills` says whether homes are filled at the op.
+// Returns the bytes that pass along the ring that carries most, on a machine
+// with several rings. `fills` says whether the op fills homes (resident
+// tensors).
 static int64_t busiest_ring(const dv_plan *plan, const dv_group *g, int32_t op,
                             int fills)
 {
@@ -698,8 +704,9 @@ static int64_t busiest_ring(const dv_plan *plan, const dv_group *g, int32_t op,
     return most;
 }
 
-// Returns the traffic of one op on one core, or on all cores if core is -1;
-// with `received` 0 without what each core receives over the ring.
+// Returns the traffic of one op on one core, or on all cores if core is -1. If
+// `received` is 0, what cores receive of passed operands is left out of
+// ring_bytes.
 static dv_traffic op_traffic(const dv_plan *plan, int32_t group, int32_t op,
                              int64_t core, int received)
 {
@@ -815,8 +822,8 @@ int64_t dv_plan_memory_bytes(const dv_plan *plan)
     return dv_traffic_bytes(&t);
 }
 
-// Returns the number of elements that access k of an op touches in all its
-// points; 0 if that cannot be counted.
+// Returns the number of elements that access k of an op touches in all
+// iterations of the op; 0 if that cannot be counted.
 static int64_t touched(const dv_program *p, const dv_op *o, int k)
 {
     int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
@@ -843,7 +850,8 @@ int64_t dv_plan_least_bytes(const dv_plan *plan)
 {
     const dv_program *p = plan->ops;
     size_t n = (size_t)p->n_tensors;
-    // The most elements of each tensor that one access reads or writes.
+    // For each tensor, the most elements that one access reads, and the most
+    // that one access writes.
     int64_t sum = 0, *most = dv_alloc((2 * n + 1) * sizeof *most);
     if (!most)
         return 0;

@@ -46,11 +46,12 @@ int64_t dv_plan_least_bytes(const dv_plan *plan);
 // Returns the traffic of one op on one core, or on all cores if core is -1.
 dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
                          int64_t core);
-// Returns the traffic of one op on all cores, except that ring_bytes lacks what
-// passes by: the price does not depend on it, and it takes long to count.
+// Returns the traffic of one op on all cores, except that ring_bytes lacks the
+// operands that pass along the ring: no price depends on them, and counting
+// them takes long.
 dv_traffic dv_op_load(const dv_plan *plan, int32_t group, int32_t op);
-// Adds the bytes that an op moves from and to main memory on each of the cores
-// first_core..first_core+n to the element of `bytes` for that core.
+// Adds to bytes[c - first_core], for n cores from first_core on, the bytes that
+// core c moves from and to main memory for the op.
 void dv_op_traffic_by_core(const dv_plan *plan, int32_t group, int32_t op,
                            int64_t first_core, int64_t n, int64_t *bytes);
 #endif

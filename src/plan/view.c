@@ -1,7 +1,7 @@
 #include "plan/view.h"
 #include "base/math.h"
 
-// Returns whether two deals of a group give tiles to the same core.
+// Returns whether some core has two deals (ranges of tiles) of a group.
 static int deals_twice(const dv_group *g)
 {
     for (int32_t d = 0; d < g->n_deals; d++)
@@ -73,8 +73,8 @@ static void find_cuts(dv_view *v, const dv_op *o, const dv_access *a)
     v->n_tiles = weight;
 }
 
-// Computes the view of access k of an op, which may touch only a part of its
-// tensor if `part` is set.
+// Computes the view (the box of the tensor on each core) of access k of an op.
+// If `part` is set, the access may touch only a part of its tensor.
 static const char *make(dv_view *out, const dv_plan *plan, int32_t op, int k,
                         int part)
 {
@@ -170,7 +170,8 @@ int dv_view_box(const dv_view *v, int64_t core, int64_t round, int64_t *lo,
     return 1;
 }
 
-// Returns whether two views cut the tensor alike and deal the boxes alike.
+// Returns whether two views cut the tensor into the same boxes and give the
+// same boxes to every core.
 static int cut_alike(const dv_view *a, const dv_view *b)
 {
     if (a->n_parts || b->n_parts || !dv_same_deals(a->group, b->group))
@@ -221,7 +222,8 @@ static int64_t box_elems(int n_dims, const int64_t *lo, const int64_t *hi)
     return n;
 }
 
-// Returns whether a core holds the same box, or none, as in the round before.
+// Returns whether a core holds the same box in this round as in the round
+// before, or none in both.
 static int same_box(const dv_view *v, int64_t core, int64_t round)
 {
     int64_t lo[2][DV_MAX_DIMS], hi[2][DV_MAX_DIMS];
@@ -234,8 +236,8 @@ static int same_box(const dv_view *v, int64_t core, int64_t round)
     return 1;
 }
 
-// Returns the number of elements that a core holds in a round; with `changed`,
-// 0 if they are those of the round before.
+// Returns the number of elements that a core holds in a round. With `changed`,
+// returns 0 if the core held the same box in the round before.
 static int64_t elems_in(const dv_view *v, int64_t core, int64_t round,
                         int changed)
 {
@@ -247,6 +249,7 @@ static int64_t elems_in(const dv_view *v, int64_t core, int64_t round,
 }
 
 // Returns the number of elements that a core holds, added up over all rounds.
+// With `changed`, rounds with the same box as the round before do not count.
 static int64_t elems_on(const dv_view *v, int64_t core, int changed)
 {
     int64_t rounds = rounds_of(v, core), sum = 0;
@@ -255,8 +258,8 @@ static int64_t elems_on(const dv_view *v, int64_t core, int changed)
     return sum;
 }
 
-// Returns whether as many tiles are dealt as there are: if none is dealt twice,
-// which the checker proves, all boxes are on some core.
+// Returns whether as many tiles are dealt (assigned to cores) as there are. The
+// checker proves that none is dealt twice, so all boxes are then on some core.
 static int all_dealt(const dv_view *v)
 {
     return v->group->n_dealt == v->n_tiles;
@@ -266,9 +269,9 @@ int64_t dv_view_elems(const dv_view *v)
 {
     int64_t sum = 0;
     if (all_dealt(v)) {
-        // Every box of the tensor is held as often as there are tiles that
-        // differ only in other variables. Of partial results only the last one
-        // is held.
+        // Each box of the tensor is held once for every tile that differs only
+        // in variables that do not index the tensor. Of partial results, only
+        // the last one is held.
         int64_t elems = 1, boxes = 1;
         for (int d = 0; d < v->n_dims; d++) {
             elems *= v->cut[d].end - v->cut[d].begin;
@@ -337,8 +340,8 @@ int64_t dv_home_elems(const dv_plan *plan, const dv_home *h, int64_t core)
     return dv_home_view(&v, plan, h) ? 0 : elems_on(&v, core, 0);
 }
 
-// Returns whether a home lives as long as the group whose cores loop over the
-// tiles that it is cut into.
+// Returns whether the lifetime of a home (a resident tensor) is the group whose
+// cores loop over the tiles that it is cut into.
 static int lives_as_group(const dv_home *h, const dv_view *v)
 {
     return v->group->loops && h->first_op == v->group->first_op &&
@@ -381,8 +384,8 @@ int dv_home_fetches(const dv_plan *plan, const dv_home *h, int64_t core)
     return dv_tile_fetches(plan, h->as_op, dv_access_vars(o, a), &t);
 }
 
-// Returns how many elements, along the dim of the tensor that dim i of the
-// stored layout is a part of, lie in one position of dim i.
+// Returns how many elements one step along dim i of the stored layout spans,
+// along the dim of the tensor that dim i is a part of.
 static int64_t block_of(const dv_layout *l, int32_t i)
 {
     int64_t block = 1;
@@ -420,7 +423,8 @@ static int64_t box_bytes(const dv_layout *l, const int64_t *lo,
     return n;
 }
 
-// Returns the most positions that any box of a view covers along device dim i.
+// Returns the largest number of positions along device dim i of the stored
+// layout that any box of the view covers.
 static int64_t most_positions(const dv_view *v, const dv_layout *l, int32_t i)
 {
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], most = 0, first;
@@ -429,7 +433,8 @@ static int64_t most_positions(const dv_view *v, const dv_layout *l, int32_t i)
         return l->size[i];
     const dv_view_cut *c = &v->cut[h];
     int64_t n = c->n, block = block_of(l, i);
-    // If all slices begin with a block, none covers more than the first one.
+    // If every slice begins at a block boundary, none covers more blocks than
+    // the first one, so only that one is examined.
     if (n > 1 && c->begin % block == 0 && c->slice % block == 0)
         n = 1;
     for (int64_t k = 0; k < n; k++) {

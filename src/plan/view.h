@@ -37,19 +37,19 @@ typedef struct dv_view {
     int n_parts;
 } dv_view;
 
-// Returns the tile that a core computes in a round, or -1 if it has none. A
-// core computes its first tile in round 0.
+// Returns the tile that a core computes in a round, or -1 if it has none: its
+// first tile in round 0, the next one in round 1.
 int64_t dv_group_tile(const dv_group *g, int64_t core, int64_t round);
 // Computes the view (which box of the tensor each core holds) of access k of an
 // op (the reads in order, then the write). Returns NULL, or the reason why
 // there is no view.
 const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t op, int k);
-// Computes the same for read r of an op, also if it touches only a part of its
-// tensor: consecutive indices of each dim.
+// Computes the view of read r of an op as dv_view_make does, but accepts reads
+// that touch only a part of the tensor: consecutive indices of each dim.
 const char *dv_view_make_part(dv_view *out, const dv_plan *plan, int32_t op,
                               int r);
-// As dv_view_make, but returns a reason instead of a view if a core has several
-// tiles, because it then holds several boxes.
+// Computes a view as dv_view_make does, but refuses if a core has several tiles
+// and so holds several boxes.
 const char *dv_view_make_whole(dv_view *out, const dv_plan *plan, int32_t op,
                                int k);
 // Computes the box of the tensor that a core holds in a round, lo..hi in each
@@ -65,8 +65,8 @@ int dv_view_same(const dv_view *a, const dv_view *b);
 // Returns the number of elements of the tensor that all cores hold together,
 // added up over all rounds.
 int64_t dv_view_elems(const dv_view *v);
-// Returns the same without boxes that are equal to the box of the same core in
-// the round before.
+// Returns the number of elements that all cores hold, added up over all rounds,
+// but leaves out boxes that equal the box of the same core in the round before.
 int64_t dv_view_changes(const dv_view *v);
 // Returns the number of elements that cores have in view `b` (a box of the
 // tensor per core) and lack in view `a`.

@@ -12,8 +12,8 @@ static int is_word(const char *s)
     return ok;
 }
 
-// Makes every placed buffer stay for all of its life, if the solver gave
-// addresses only.
+// If the solver gave addresses only, adds for each placed buffer one stay (an
+// interval at one address) that lasts for its whole lifetime.
 static int add_stays(dv_placement *p, const dv_buffer *buffers, dv_arena *arena)
 {
     if (p->stays)
@@ -29,7 +29,8 @@ static int add_stays(dv_placement *p, const dv_buffer *buffers, dv_arena *arena)
     return stays != NULL;
 }
 
-// Adds the reasons why buffers are not placed that the solver did not give.
+// Sets the reasons why buffers were not placed, where the solver gave none.
+// Returns 0 when out of memory.
 static int add_reasons(dv_placement *p, const dv_buffer *buffers,
                        dv_arena *arena)
 {

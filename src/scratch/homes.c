@@ -42,10 +42,10 @@ static int32_t cut_homes(const dv_plan *plan, int32_t *crossed, uint8_t *cuts)
     return n;
 }
 
-// Marks in `full` the ops before which a group ended, in this round or an
-// earlier one, because it touched as many tensors as the target allows, and
-// restores the mark `full` of groups that end there again. In this round they
-// may end for another reason: the homes that crossed the end were cut.
+// Marks in `full` the ops before which a group ended because it touched as many
+// tensors as the target allows, in this round of the search or an earlier one.
+// Restores the mark `full` of groups that end there again: in this round they
+// may end only because the homes across their end were cut.
 static void keep_full(dv_plan *plan, uint8_t *full)
 {
     for (int32_t g = 0; g < plan->n_groups; g++) {

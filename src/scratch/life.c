@@ -48,7 +48,8 @@ static void find_tile_loops(dv_life *l)
     }
 }
 
-// Returns whether an op sums up its parts in a loop over tiles with other ops.
+// Returns whether an op sums up its partial results in the rounds of a loop
+// over tiles that it shares with other ops.
 static int is_summed(const dv_life *l, int32_t op)
 {
     const dv_op *o = &l->plan->ops->ops[op];
@@ -66,9 +67,9 @@ static int may_run_by_tile(const dv_life *l, int32_t op)
            (!dv_group_alone(l->plan, op) || is_summed(l, op));
 }
 
-// Finds the view of access k of an op, as dv_view_make does. If a core has
-// several tiles of the op, it has one only if cores may loop over tiles and the
-// op can run tile by tile.
+// Finds the view (which box each core holds) of access k of an op, as
+// dv_view_make does. If a core has several tiles of the op, there is a view
+// only if cores may loop over tiles and the op can run tile by tile.
 static const char *view_of(const dv_life *l, dv_view *v, int32_t op, int k)
 {
     return may_run_by_tile(l, op) ? dv_view_make(v, l->plan, op, k)
@@ -107,7 +108,7 @@ static int find_reads(dv_life *l)
     return 1;
 }
 
-// Formats a reason in the arena.
+// Formats the reason why a tensor cannot be resident, as a string in the arena.
 __attribute__((format(printf, 2, 3))) static const char *
 say(dv_life *l, const char *form, ...)
 {
@@ -139,7 +140,8 @@ static void find_apart(dv_life *l)
                     dv_op_set_lacks(&l->plan->target.keep, &p->ops[i], word));
 }
 
-// Begins the table of what accesses take from main memory (taken).
+// Allocates the cache of the bytes that each access takes from main memory
+// (l->taken), with all entries -1: not computed yet.
 static int begin_taken(dv_life *l)
 {
     const dv_program *p = l->plan->ops;
@@ -216,7 +218,8 @@ static int survives(const dv_life *l, int32_t first, int32_t use)
     return l->externs[end] == l->externs[first];
 }
 
-// Finds the view of a read of an op, which may touch only a part of its tensor.
+// Finds the view (which box each core needs) of a read of an op that may touch
+// only a part of its tensor.
 static const char *view_of_read(const dv_life *l, dv_view *v, int32_t op, int r)
 {
     const char *why = dv_view_make_part(v, l->plan, op, r);
@@ -225,8 +228,8 @@ static const char *view_of_read(const dv_life *l, dv_view *v, int32_t op, int r)
     return why;
 }
 
-// Returns whether each core holds, by the view `owner`, all elements of the
-// tensor that the op reads when it runs on that core.
+// Returns whether each core holds, by the view `owner` (the box on each core),
+// all elements of the tensor that the op reads when it runs on that core.
 static int finds_all(const dv_life *l, int32_t op, int32_t tensor,
                      const dv_view *owner)
 {
@@ -331,12 +334,12 @@ static void mark_uses(const dv_life *l, const dv_cand *c, uint8_t *done)
         }
 }
 
-// The most readers of a tensor for which a copy in the scratchpads is tried
-// that is cut as the reader needs it. The limit keeps the run time linear.
+// A copy of a tensor in the scratchpads may be cut as any of its readers needs
+// it; this is the most readers that are tried. It keeps the run time linear.
 enum { MAX_VIEWS = 8 };
 
-// What a candidate is said to save that must become a home: more than any other
-// saves.
+// The gain of a candidate that must become a home (resident): larger than what
+// any other candidate can save.
 static const int64_t NEEDED = (int64_t)1 << 44;
 
 // Returns the cost of a copy over the ring (the network between cores), as the
@@ -380,9 +383,10 @@ static double pass_price(const dv_life *l, int32_t op, int32_t tensor)
     return dv_pass_price(l->plan, op, bytes) * l->times[op];
 }
 
-// Returns whether the tensor of a copy is better passed to its readers: if
-// there is only one, or if that loads the ring no more. `copied` are the bytes
-// that cores receive for the copy.
+// Returns whether passing a tensor to its readers while they run is better than
+// making the copy of it: if there is only one reader, or if the ring then
+// carries no more bytes. `copied` are the bytes that cores receive for the
+// copy.
 static int passing_is_better(const dv_life *l, const dv_cand *copy,
                              int64_t copied)
 {
@@ -400,9 +404,10 @@ static int passing_is_better(const dv_life *l, const dv_cand *copy,
 }
 
 // Adds to candidate c, which an op writes, the ops to which its tensor is
-// passed over the ring: all that are left, if that saves more than it costs, or
-// those for which it does. `write_bytes` is the traffic of storing the tensor,
-// which is saved too if no op is left. Returns the main memory traffic saved.
+// passed over the ring: all remaining readers, if that saves more than it costs
+// in total, otherwise each reader for which it does. `write_bytes` is the
+// traffic of storing the tensor, which is saved too if no reader is left.
+// Returns the main memory traffic saved.
 static double add_passes(dv_life *l, dv_cand *c, double write_bytes,
                          uint8_t *done)
 {
@@ -510,8 +515,8 @@ static int is_barred(const dv_life *l, int32_t t)
     return 0;
 }
 
-// If fewer than `least` ops may read the tensor from scratchpads because others
-// are kept apart (l->apart), returns that as a reason; otherwise NULL.
+// If so many readers of the tensor are kept from reading scratchpads (l->apart)
+// that fewer than `least` are left, returns that as the reason; otherwise NULL.
 static const char *readers_apart(dv_life *l, int32_t t, int32_t least)
 {
     int32_t n = 0, op = -1;
@@ -527,8 +532,9 @@ static const char *readers_apart(dv_life *l, int32_t t, int32_t least)
                l->apart[op]);
 }
 
-// Adds the accumulators of tensor t, whose parts an op sums up in a loop over
-// tiles, as a candidate. It must become a home: without it the loop is illegal.
+// Adds the accumulators of tensor t as a candidate for the scratchpads. An op
+// sums up the tensor's parts in them in a loop over tiles. They must become
+// resident: without them the loop is illegal.
 static void add_summed(dv_life *l, int32_t t)
 {
     const dv_plan *plan = l->plan;
@@ -549,9 +555,8 @@ static void add_summed(dv_life *l, int32_t t)
                            .gain_bytes = NEEDED});
 }
 
-// Adds tensor t as a candidate to be resident in the scratchpads from the op on
-// that writes it. Returns NULL, or the reason why it cannot be.
-// Says why nobody would read tensor t where the op that writes it leaves it.
+// Returns the reason, for the report, why no op would read tensor t from the
+// scratchpads of the cores that write it.
 static const char *why_unread(dv_life *l, int32_t t)
 {
     const char *readers = readers_apart(l, t, 1);
@@ -564,6 +569,8 @@ static const char *why_unread(dv_life *l, int32_t t)
                  "other cores";
 }
 
+// Adds tensor t as a candidate to be resident in the scratchpads from the op on
+// that writes it. Returns NULL, or the reason why it cannot be.
 static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
 {
     const dv_plan *plan = l->plan;
@@ -819,8 +826,8 @@ static int find_parents(dv_life *l)
     return 1;
 }
 
-// Numbers the runs of consecutive ops that could form one group, because every
-// core has tiles of the same numbers in them.
+// Numbers the runs of consecutive ops that could form one group: in a run,
+// every core has the same tile numbers of all ops.
 static int find_runs(dv_life *l, const uint8_t *cuts)
 {
     const dv_plan *plan = l->plan;

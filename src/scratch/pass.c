@@ -25,7 +25,8 @@
 dv_scratch_rules dv_scratch_rules_of(const dv_plan *plan,
                                      const dv_plan_options *o)
 {
-    // A program that says what lies in the memories of cores plans them itself.
+    // A program that says which tensors are in the cores' memories (in_l1)
+    // plans these memories itself: no others become resident.
     int told = 0;
     for (int32_t i = 0; i < plan->ops->n_tensors; i++)
         told |=

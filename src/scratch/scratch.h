@@ -45,30 +45,31 @@
 #include "group/group.h"
 #include "plan/view.h"
 
-// What the options allow the pass to do.
+// What the planning options allow the pass scratch to do.
 typedef struct dv_scratch_rules {
     // `off`: no tensor becomes resident in the scratchpads. `reductions`: only
     // results of reductions do.
     int off, reductions;
     int in_place, clones, ring, evict, reorder, recompute;
-    // Cores may loop over several tiles of a group, with homes that hold one
-    // tile at a time.
+    // 1 if cores may loop over several tiles of a group; homes (resident
+    // tensors) then hold one tile at a time.
     int tiles;
-    // The contents of scratchpads are lost at the end of each group of ops.
+    // 1 if other programs use the scratchpads too, so that their contents are
+    // lost at the end of each group of ops.
     int tenants;
     dv_solver solver;
     int64_t budget;
     double time_limit_s;
-    // Tensors and ops that the caller bars (plan/bar.c).
+    // Tensors and ops that the caller bars from the scratchpads (plan/bar.c).
     const char *const *bars;
     size_t n_bars;
     // The caller's solver for addresses, or NULL.
     dv_placer place;
     void *place_user;
-    // What became of each candidate is not reported: the plan is only compared
-    // with others.
+    // 1 if there are no reports on why candidates are resident or not, because
+    // the plan is only compared with others.
     int unreported;
-    // Where dv_joint_assess notes the plans that it prices, or NULL.
+    // Where dv_joint_assess records the plans whose time it predicts, or NULL.
     struct dv_joint_tried *tried;
 } dv_scratch_rules;
 
@@ -84,11 +85,11 @@ typedef struct dv_cand {
     // scratchpads, minus the cost of what cores receive from each other, in
     // bytes of main memory traffic that take as long.
     int64_t gain_bytes;
-    // Where, in the array `uses` of all candidates, the ops stand that would
-    // read this one from the scratchpad, and how many they are.
+    // The ops that would read this candidate from the scratchpad: n_uses
+    // entries of the array `uses` of all candidates, from index `uses` on.
     int32_t uses, n_uses;
-    // Where, in the same array, the ops stand to which the tensor would be
-    // passed over the ring, and how many they are.
+    // The ops to which the tensor would be passed over the ring: n_passes
+    // entries of the same array, from index `passes` on.
     int32_t passes, n_passes;
     // If the op that writes the tensor fills the scratchpads (DV_FILL_WRITTEN):
     // nonzero if the tensor is needed in main memory as well.
@@ -97,7 +98,7 @@ typedef struct dv_cand {
     // independent of others.
     int32_t group;
     int32_t parent[2], n_parents;
-    // The number of a tensor plus 1 whose bytes it could reuse if the target
+    // 1 + the number of a tensor whose bytes this one could reuse if the target
     // allowed the op that writes it to work in place; 0: none.
     int32_t denied;
     const char *barred; // reason why it cannot be resident, or NULL
@@ -119,8 +120,8 @@ typedef struct dv_life {
     // Per op: why neither its operands nor its result may be resident for it,
     // as a predicate of the op ("is barred"); NULL: they may be.
     const char **apart;
-    // Per op, and per access from taken_at[op] on: dv_life_read_bytes, or -1 as
-    // long as nobody has asked for it.
+    // Cache of dv_life_read_bytes: taken[taken_at[op] + k] is its value for
+    // access k of an op, or -1 if it was not computed yet.
     int32_t *taken_at;
     int64_t *taken;
     uint8_t *updated;
@@ -128,8 +129,8 @@ typedef struct dv_life {
     int32_t n_cands, cap_cands;
     int32_t *uses;
     int32_t n_uses, cap_uses;
-    // Per op: the number of the run of consecutive ops, which may form one
-    // group, that it belongs to. Only set if scratchpads are wiped after each
+    // Per op: the number of its run, that is of the consecutive ops that may
+    // form one group with it. Only set if scratchpads are wiped after each
     // group.
     int32_t *run_of;
     int nomem;
@@ -143,12 +144,12 @@ int dv_life_make(dv_life *out, const dv_plan *plan,
                  const dv_scratch_rules *rules, const uint8_t *cuts,
                  dv_arena *arena);
 // Returns the bytes that read k of an op takes from main memory if its tensor
-// is not resident. For its write (k = n_reads): what the cores load to get the
-// result back that they wrote.
+// is not resident. For the op's write (k = n_reads), returns the bytes that the
+// cores would load to get back the result that they wrote.
 int64_t dv_life_read_bytes(const dv_life *l, int32_t op, int k);
 
-// Returns the bytes that a loaded candidate, with this view, loads from main
-// memory.
+// Returns the bytes of main memory that a candidate loads which is filled from
+// there and has the view `v` (the box on each core).
 double dv_life_load_bytes(const dv_life *l, const dv_cand *c, const dv_view *v);
 
 // What the cores receive over the ring while an op runs (share.c).
@@ -160,16 +161,16 @@ int dv_can_pass(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
                 int r);
 int dv_can_share(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
                  int r);
-// Returns the bytes that main memory or the cores send for read r of an op if
-// every element is sent once, in a loop over tiles once for every round in
-// which some tile needs it.
+// Returns the bytes that main memory, or the cores that hold the tensor, send
+// for read r of an op if every element is sent once; in a loop over tiles, once
+// for every round in which some tile needs it.
 int64_t dv_received_bytes(const dv_plan *plan, int32_t op, int r);
 // Returns the number of tiles that need the same elements in read r of an op at
 // the same time, if it can be shared.
 int64_t dv_sharers(const dv_plan *plan, int32_t op, int r);
-// Returns how long the ring passes these bytes by all cores, beyond the time
-// that the op takes anyway to compute and to read the program's inputs; as the
-// bytes that main memory transfers meanwhile.
+// Returns the cost of passing these bytes by all cores along the ring: the time
+// beyond that which the op takes anyway to compute and to read the program's
+// inputs, converted to bytes that main memory could transfer in that time.
 double dv_pass_price(const dv_plan *plan, int32_t op, int64_t bytes);
 // Chooses which operands ops read from main memory once for all cores: those
 // for which the ring is no slower than the reads that it saves. Returns 0 when
@@ -183,8 +184,8 @@ int dv_share_reads(dv_scratch *s, const dv_plan *plan,
 dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
                            const dv_life *life, dv_arena *arena, dv_diag *diag);
 // Places buffers with the caller's solver (rules->place) and checks its answer
-// (answer.c). *out is complete and lives in the arena, except for what belongs
-// to the solver.
+// (answer.c). Missing fields of *out are filled in; they are allocated in the
+// arena, the others belong to the solver.
 dv_status dv_scratch_answer(dv_placement **out, const dv_scratch_rules *rules,
                             const dv_buffer *buffers, size_t n,
                             const dv_place_options *options, dv_arena *arena,
@@ -192,21 +193,24 @@ dv_status dv_scratch_answer(dv_placement **out, const dv_scratch_rules *rules,
 // Returns what the options allow on the plan's target.
 dv_scratch_rules dv_scratch_rules_of(const dv_plan *plan,
                                      const dv_plan_options *options);
-// Begins section `scratch`, without homes. Returns whether tensors can be
-// resident: the target has memories near its cores, and the rules allow it.
+// Begins section `scratch`, without any home (resident tensor). Returns whether
+// tensors can be resident: the target has memories near its cores, and the
+// rules allow it.
 int dv_scratch_begin(dv_plan *plan, const dv_scratch_rules *rules);
 // Chooses which tensors are resident in the scratchpads and forms groups of ops
 // for the plan as it is divided (homes.c).
 dv_status dv_scratch_choose_homes(dv_plan *plan, const dv_scratch_rules *rules,
                                   dv_arena *arena, dv_diag *diag);
-// Notes in section `scratch` how much traffic its homes save.
+// Stores in section `scratch` how much traffic its homes (resident tensors)
+// save.
 void dv_scratch_count_saved(dv_plan *plan);
 
 // Builds the table by which dv_home_of finds, for every access of every op, the
 // home (resident tensor) that it uses, from the lists of ops that read each
 // home. Returns 0 when out of memory.
 int dv_scratch_index(dv_scratch *s, const dv_plan *plan, dv_arena *arena);
-// Adds what ops share to that table, once they are chosen (dv_share_reads).
+// Enters the reads that get their operand from main memory once for all cores
+// (dv_share_reads) in the table of dv_ring_of. Returns 0 when out of memory.
 int dv_scratch_index_shares(dv_scratch *s, const dv_plan *plan,
                             dv_arena *arena);
 #endif

@@ -19,9 +19,10 @@
 #include "scratch/scratch.h"
 #include <math.h>
 
-// Counts, for read r of an op, the tiles that need the same elements in the
-// same round, and the rounds in which the same elements are needed again. Both
-// differ only in variables that the read does not depend on.
+// Returns how many tiles need the same elements of read r of an op in the same
+// round, and sets *rounds to the number of rounds in which the same elements
+// are needed. Such tiles differ only in variables that the read does not depend
+// on.
 static int64_t count_alike(const dv_plan *plan, int32_t op, int r,
                            int64_t *rounds)
 {
@@ -40,8 +41,8 @@ static int64_t count_alike(const dv_plan *plan, int32_t op, int r,
     return n;
 }
 
-// Returns how many tiles of the first round read the elements of read r of an
-// op from main memory.
+// Returns how many of the tiles that cores compute first (round 0) read the
+// elements of read r of an op from main memory.
 static int64_t count_fetching(const dv_plan *plan, int32_t op, int r)
 {
     const dv_op *o = &plan->ops->ops[op];
@@ -85,7 +86,8 @@ int dv_can_share(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
 {
     const dv_op *o = &plan->ops->ops[op];
     const dv_group *g = &plan->groups[dv_group_of(plan, op)];
-    // Machines that compute on tiles may give any tile to any core afterwards.
+    // Nothing is shared on machines that compute on tiles (tile_rows), because
+    // a later pass may give any tile to any core.
     return rules->ring && plan->target.ring && !plan->target.tile_rows &&
            !o->is_extern && r < o->n_reads &&
            !dv_access_is_indirect(&o->reads[r]) &&
@@ -102,8 +104,9 @@ int dv_can_pass(const dv_plan *plan, const dv_scratch_rules *rules, int32_t op,
 {
     const dv_op *o = &plan->ops->ops[op];
     uint32_t seen = 0;
-    // The elements that a core holds already are counted dim by dim, so that no
-    // variable may occur in two dims, nor two in one.
+    // The elements that a core already holds are counted dim by dim. This
+    // requires that each dim depends on at most one variable, and no two dims
+    // on the same.
     for (int d = 0; d < o->reads[r].n_dims; d++) {
         uint32_t vars = dv_index_vars(o, &o->reads[r].index[d]);
         if (vars & (vars - 1) || vars & seen)
@@ -128,7 +131,8 @@ int64_t dv_received_bytes(const dv_plan *plan, int32_t op, int r)
         n = dv_access_distinct_elems(plan->ops, o, &o->reads[r], begin, end);
     int64_t alike = count_alike(plan, op, r, &rounds);
     if (dv_target_has_rings(&plan->target))
-        // Every ring that needs an element reads it.
+        // Each ring with a core that needs an element reads it from main
+        // memory.
         rounds *= dv_max_i64(alike / dv_sharers(plan, op, r), 1);
     return dv_max_i64(n, 0) * rounds *
            plan->layouts[o->reads[r].tensor].elem_bytes;
@@ -139,8 +143,8 @@ static double memory_us(const dv_plan *plan, double bytes)
     return 1e6 * bytes / dv_cost_shared_rate(&plan->target);
 }
 
-// Returns the time in which these bytes pass a link of the ring; if its
-// bandwidth is not known, as if it were that of main memory.
+// Returns the time in which these bytes pass a link of the ring; if the ring's
+// bandwidth is not known, that of main memory is assumed.
 static double ring_us(const dv_plan *plan, double bytes)
 {
     double us = dv_cost_ring_us(&plan->target, bytes);
@@ -165,13 +169,15 @@ double dv_pass_price(const dv_plan *plan, int32_t op, int64_t bytes)
     for (int r = 0; r < o->n_reads; r++)
         if (plan->ops->tensors[o->reads[r].tensor].is_input)
             inputs += (double)dv_received_bytes(plan, op, r);
-    // What passes meanwhile takes no time of its own.
+    // Passing overlaps with computing and with reading the program's inputs:
+    // only the time beyond these counts.
     double hidden = fmax(compute_us(plan, op), memory_us(plan, inputs));
     double us = ring_us(plan, (double)bytes) - hidden;
     return us <= 0 ? 0 : (double)bytes * us / memory_us(plan, (double)bytes);
 }
 
-// What an op moves, and the time of its arithmetic.
+// The load of an op: the time of its arithmetic, and the bytes that it moves
+// through main memory and over the ring.
 typedef struct load {
     double compute_us, memory_bytes, ring_bytes;
 } load;
@@ -195,8 +201,9 @@ static int add_share(dv_scratch *s, int32_t *cap, int32_t tensor, int32_t op,
     return 1;
 }
 
-// Changes the load of op i to what it is if the tensor is read from main memory
-// once for all cores. Returns 0 if that is not possible or saves nothing.
+// Changes the load of op i to what it would be if the tensor were read from
+// main memory once for all cores. Returns 0 if that is not possible or saves no
+// main memory traffic.
 static int use_ring(load *l, const dv_plan *plan, const dv_scratch_rules *rules,
                     int32_t i, int32_t tensor)
 {

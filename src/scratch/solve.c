@@ -491,8 +491,9 @@ static int sort_fills(dv_scratch *s, int32_t n_ops, dv_arena *arena)
     return 1;
 }
 
-// Enters `what` (see dv_ring_of) for the reads of a tensor by the listed ops.
-// Returns 0 when out of memory.
+// Sets what the reads of a tensor by the listed ops receive over the ring:
+// `what` is the number of a home or DV_RING_MEMORY. Returns 0 when out of
+// memory.
 static int enter_ring(dv_scratch *s, const dv_plan *plan, int32_t tensor,
                       int32_t what, const int32_t *ops, int32_t n,
                       dv_arena *arena)
