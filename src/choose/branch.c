@@ -36,7 +36,8 @@ static void kill(tree *t, int32_t v, int32_t k)
     t->trail[t->n_trail++] = k;
 }
 
-// Applies a branch to the labels.
+// Applies a branch: fixes a node to one label (remaining strategy), or rules
+// that label out.
 static void apply(tree *t, const branch *b)
 {
     const dv_cgraph *g = &t->c->graph;
@@ -56,8 +57,8 @@ static void undo(tree *t, const branch *b)
     }
 }
 
-// Returns whether the least usages of the labels that are left keep to the
-// limit.
+// Returns whether the memory limit is kept if every node takes its remaining
+// label with the least usage.
 static int fits(tree *t)
 {
     const dv_cgraph *g = &t->c->graph;
@@ -80,10 +81,10 @@ static int fits(tree *t)
     return 1;
 }
 
-// Chooses the node to branch on: at the time with the greatest excess, the one
-// that can save most; without excess, the one whose usage costs most at the
-// prices, else the one with most labels and edges. Returns 0 if all nodes have
-// one label.
+// Chooses the node to branch on: the one that can save most at the time that
+// exceeds the memory limit most; if no time does, the one whose usage is most
+// expensive, else the one with most labels and edges. Returns 0 if all nodes
+// have a single label left.
 static int choose(tree *t, branch *out)
 {
     dv_chooser *c = t->c;
@@ -121,8 +122,8 @@ static int choose(tree *t, branch *out)
     return best >= 0;
 }
 
-// Bounds the current problem and, if it may have a better choice, pushes a
-// branch. Returns -1 if out of memory.
+// Computes a bound of the current subproblem and, unless the bound excludes a
+// better choice, pushes a branch. Returns -1 if out of memory.
 static int explore(tree *t)
 {
     dv_chooser *c = t->c;
@@ -176,8 +177,8 @@ dv_status dv_chooser_branch(dv_chooser *c, dv_diag *diag)
     c->relax.dead = NULL;
     if (pushed < 0)
         return dv_nomem(diag);
-    // Each branch on the stack has a part that is not explored yet; if there
-    // is none, the best choice is proven.
+    // Each branch on the stack has an unexplored part, whose bound limits what
+    // is proven; with an empty stack, the best choice is proven optimal.
     double bound = c->best_cost;
     for (int32_t i = 0; i < t.depth; i++)
         bound = fmin(bound, t.stack[i].bound);

@@ -7,13 +7,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-// A change of the memory in use: of usage > 0 at a node's start, < 0 at its
-// end.
+// A change of the memory in use: usage > 0 when a node starts, < 0 when it
+// ends.
 typedef struct change {
     int64_t time, usage;
 } change;
 
-// At the same time, ends sort before starts, because their usage is negative.
+// Sorts changes by time. At the same time, ends come before starts, because
+// their usage is negative.
 static int by_time(const void *x, const void *y)
 {
     const change *a = x, *b = y;

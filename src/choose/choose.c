@@ -8,12 +8,12 @@
 #include <string.h>
 
 #define DEFAULT_BUDGET (INT64_C(1) << 30)
-// Branch and bound is used if one relaxation reads at most MAX_BRANCH_WORK
-// table entries. It begins after MAX_STALLED rounds of prices without a better
-// bound or choice.
+// Branch and bound runs if one relaxation reads at most MAX_BRANCH_WORK table
+// entries. It begins when MAX_STALLED rounds of price updates have improved
+// neither the bound nor the choice.
 enum { MAX_BRANCH_WORK = 1 << 21, MAX_STALLED = 100 };
 
-// The result with the memory that it owns.
+// A result together with the memory that it owns.
 typedef struct result {
     dv_choose_result out; // the first member: destroying it frees the whole
     int32_t strategies[];
@@ -76,7 +76,8 @@ static dv_status solve(dv_chooser *c, const dv_choose_problem *p, dv_diag *diag)
     if (!c->best)
         return dv_nomem(diag);
     DV_TRY(dv_ascent_init(&c->ascent, g, diag));
-    // The work of the first round says whether branch and bound has a chance.
+    // The work of the first round tells whether the problem is small enough for
+    // branch and bound.
     int64_t before = dv_chooser_work(c);
     dv_chooser_ascend(c, 1, 1);
     int small = dv_chooser_work(c) - before <= MAX_BRANCH_WORK;
@@ -95,7 +96,7 @@ static dv_status solve(dv_chooser *c, const dv_choose_problem *p, dv_diag *diag)
                    p->usage_limit);
 }
 
-// Fills in costs and usage, as the checker computes them.
+// Fills in the result; its cost is computed by the independent checker.
 static dv_status finish(result *r, const dv_chooser *c,
                         const dv_choose_problem *p, dv_diag *diag)
 {

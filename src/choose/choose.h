@@ -41,8 +41,8 @@
 
 // -- Tables -------------------------------------------------------------------
 
-// Different tables. Repeated layers of a model have equal ones: sharing them
-// lets the tables of most problems stay in a cache.
+// A distinct cost table. Repeated layers of a model have equal tables: sharing
+// one lets the tables of most problems stay in a cache.
 typedef struct dv_ctable {
     double *entries;
     int32_t rows, columns;
@@ -63,23 +63,24 @@ static inline int64_t dv_ctable_size(const dv_ctable *t)
     return (int64_t)t->rows * t->columns;
 }
 
-// Begins without tables. Returns 0 if out of memory.
+// Makes an empty set of tables. Returns 0 if out of memory.
 int dv_ctables_init(dv_ctables *t, dv_arena *arena);
-// Returns the entries of the table that is equal to this one, and copies it if
-// there is none yet; NULL if out of memory.
+// Returns the entries of the stored table that is equal to this one; stores a
+// copy if there is none. NULL if out of memory.
 double *dv_ctables_add(dv_ctables *t, const double *entries, int32_t rows,
                        int32_t columns);
 
 // -- The reduced problem ------------------------------------------------------
 
-// A table of the costs of two nodes a < b, row-major; rows are labels of a.
-// Edges with equal tables share one.
+// An edge with a table of the costs of two nodes a < b, row-major; rows are
+// labels of a. Edges with equal tables share one.
 typedef struct dv_cedge {
     int32_t a, b;
     double *table;
 } dv_cedge;
 
-// Strategies that remain are called labels and are numbered over all nodes.
+// The reduced problem. Strategies that are not ruled out are called labels and
+// are numbered over all nodes.
 typedef struct dv_cgraph {
     dv_arena arena;
     int32_t n_nodes, n_edges, n_times;
@@ -96,8 +97,8 @@ typedef struct dv_cgraph {
     int64_t work; // table entries looked at so far
 } dv_cgraph;
 
-// Builds the graph, which is zero before, and which dv_cgraph_free frees also
-// after an error. Fails with DV_E_CAPACITY if there is no choice at all.
+// Builds the graph in *g, which must be zero; free it with dv_cgraph_free, also
+// after an error. Fails with DV_E_CAPACITY if no choice is legal.
 dv_status dv_cgraph_build(dv_cgraph *g, const dv_choose_problem *p,
                           dv_diag *diag);
 void dv_cgraph_free(dv_cgraph *g);
@@ -117,8 +118,9 @@ static inline int32_t dv_n_labels(const dv_cgraph *g, int32_t v)
 typedef struct dv_elimination dv_elimination;
 typedef struct dv_trws dv_trws;
 
-// A relaxation: prices, and what follows from them. Labels in x are relative
-// to the first label of their node.
+// A Lagrangian relaxation of the memory limit: prices of memory, and the bound
+// and labels that they give. Labels in x are relative to the first label of
+// their node.
 typedef struct dv_relaxation {
     const dv_cgraph *g;
     double *lambda;   // price of each time: whole numbers of `quantum`
@@ -133,41 +135,44 @@ typedef struct dv_relaxation {
     dv_trws *trws;
 } dv_relaxation;
 
-// Allocates in the graph's arena.
+// Allocates a relaxation in the graph's arena.
 dv_status dv_relaxation_init(dv_relaxation *r, dv_cgraph *g, dv_diag *diag);
-// Computes bound and x for the prices; at most `sweeps` of messages in the
-// core.
+// Computes the lower bound and the labels x at the current prices, with at most
+// `sweeps` of messages in the core (the nodes that elimination leaves).
 void dv_relax(dv_relaxation *r, int sweeps);
 
-// Plans which nodes to eliminate, in which order. The remaining nodes and edges
-// are the core.
+// Plans which nodes are eliminated exactly, and in which order. The nodes and
+// edges that are left are called the core.
 dv_status dv_elimination_plan(dv_elimination **out, dv_cgraph *g,
                               dv_diag *diag);
-// Eliminates: adds costs of eliminated nodes to theta and to the tables of
-// edges. Returns the part of the bound that does not depend on the core.
+// Executes the planned elimination: adds costs of eliminated nodes to theta and
+// to tables of edges. Returns the part of the bound that does not depend on the
+// core.
 double dv_eliminate(dv_elimination *el, double *theta, int64_t *work);
-// Sets the labels of eliminated nodes, given those of the core.
+// Sets the labels of eliminated nodes to the best ones for the labels of the
+// core.
 void dv_eliminate_back(const dv_elimination *el, const double *theta,
                        int32_t *x);
-// The core. Tables are those after elimination.
+// Return the nodes and edges of the core, which elimination leaves; the tables
+// are those after elimination.
 const int32_t *dv_core_nodes(const dv_elimination *el, int32_t *n);
 const dv_cedge *dv_core_edges(const dv_elimination *el, int32_t *n);
 
 dv_status dv_trws_create(dv_trws **out, dv_cgraph *g, const dv_elimination *el,
                          dv_diag *diag);
-// Passes messages along all core edges, forward and back, at most `sweeps`
-// times, while that raises the bound. The messages of the previous call are the
-// first ones. Sets the labels of core nodes and returns the bound of the core.
+// Passes messages along all core edges (TRW-S), forward and back, at most
+// `sweeps` times and while that raises the bound. Starts with the messages of
+// the previous call. Sets the labels of core nodes and returns their bound.
 double dv_trws_run(dv_trws *m, const double *theta, int sweeps, int32_t *x,
                    int64_t *work);
-// Forgets all messages. Those that dead labels have received are as large as
-// they may be; once the labels are not dead any more, they would keep bounds
-// far below what few sweeps can make up for.
+// Clears all messages. Messages to labels that were ruled out have the largest
+// value; once these labels are allowed again, such messages would keep the
+// bound far too low for many sweeps.
 void dv_trws_reset(dv_trws *m);
 
 // -- Choices within the limit -------------------------------------------------
 
-// Memory in use over time.
+// Memory in use over time, as a segment tree.
 typedef struct dv_cload {
     int32_t n, leaves;
     int64_t *most; // greatest excess over the room below each tree node
@@ -175,15 +180,17 @@ typedef struct dv_cload {
 } dv_cload;
 
 int dv_cload_init(dv_cload *l, dv_arena *arena, int32_t n_times);
-// Starts with no usage: the excess is -room.
+// Starts with no usage: the excess over the room is then -room. Room is the
+// memory limit minus the least usages of all nodes.
 void dv_cload_reset(dv_cload *l, const int64_t *room);
 void dv_cload_add(dv_cload *l, int32_t from, int32_t to, int64_t usage);
-// Returns the greatest excess at times from..to-1; INT64_MIN if there are none.
+// Returns the greatest excess over the room at times from..to-1; INT64_MIN if
+// that range is empty.
 int64_t dv_cload_max(const dv_cload *l, int32_t from, int32_t to);
-// Returns the time of the greatest excess, or -1 if nothing exceeds the room.
+// Returns the time with the greatest excess, or -1 if no time exceeds the room.
 int32_t dv_cload_worst(const dv_cload *l);
 
-// A choice that local search changes.
+// A choice (a label per node) that local search repairs and improves.
 typedef struct dv_csearch {
     const dv_cgraph *g;
     int32_t *x;
@@ -196,11 +203,12 @@ typedef struct dv_csearch {
 } dv_csearch;
 
 dv_status dv_csearch_init(dv_csearch *s, dv_cgraph *g, dv_diag *diag);
-// Makes x keep to the limit and improves it by changing single nodes. Returns
-// its scaled cost; INFINITY if it could not be repaired.
+// Makes x keep to the memory limit and improves it by changing single nodes.
+// Returns its scaled cost; INFINITY if it could not be repaired.
 double dv_csearch_run(dv_csearch *s, const int32_t *x);
 
-// A choice within the limit that is improved by changing many nodes at once.
+// A choice within the memory limit that is improved by changing many nodes at
+// once.
 typedef struct dv_cchoice {
     const dv_cgraph *g;
     int32_t *x;
@@ -212,29 +220,31 @@ typedef struct dv_cchoice {
 } dv_cchoice;
 
 dv_status dv_cchoice_init(dv_cchoice *c, dv_cgraph *g, dv_diag *diag);
-// Begins with x, which has the scaled cost `cost`.
+// Starts from the choice x, whose scaled cost is `cost`.
 void dv_cchoice_start(dv_cchoice *c, const int32_t *x, double cost);
-// Takes over the prices of a relaxation.
+// Takes over the prices of memory of a relaxation.
 void dv_cchoice_price(dv_cchoice *c, const dv_relaxation *r);
 
-// Both ways to improve a choice stop after about `work` table entries. Usage
-// costs `weight` times its price, so that the cost without prices may grow
-// unless the weight is 0. They return the scaled cost.
+// Both methods, trees and mixing, stop after reading about `work` table
+// entries. Usage costs `weight` times its price, so that the cost without
+// prices may grow unless the weight is 0. They return the scaled cost.
 typedef struct dv_ctrees dv_ctrees;
 dv_status dv_ctrees_create(dv_ctrees **out, dv_cchoice *c, dv_arena *arena,
                            dv_diag *diag);
 double dv_ctrees_run(dv_ctrees *t, double weight, int64_t work);
-// Begins with x and makes it keep to the limit. A unit of memory at times that
-// exceed it costs `rate` more at first. Returns 0 if `work` does not suffice.
+// Starts from x and makes it keep to the memory limit. Memory at times that
+// exceed the limit costs `rate` more per unit at first. Returns 0 if `work`
+// does not suffice.
 int dv_ctrees_repair(dv_ctrees *t, const int32_t *x, double rate, int64_t work);
 typedef struct dv_cmix dv_cmix;
 dv_status dv_cmix_create(dv_cmix **out, dv_cchoice *c, dv_arena *arena,
                          dv_diag *diag);
-// Takes labels of y, which need not keep to the limit. Stops early if they are
-// of no use.
+// Mixes in labels of the proposal y, which may exceed the memory limit. Stops
+// early if many regions in turn have not helped.
 double dv_cmix_run(dv_cmix *m, const int32_t *y, double weight, int64_t work);
 
-// Subgradient steps.
+// The state of the subgradient ascent, which raises the bound by changing
+// prices.
 typedef struct dv_ascent {
     int64_t *used;   // memory in use over time by the relaxation's choice
     double over;     // its greatest excess over the room; 0 at first
@@ -269,27 +279,29 @@ typedef struct dv_chooser {
     int64_t nodes;     // nodes of branch and bound visited so far
 } dv_chooser;
 
-// Returns the work done so far.
+// Returns the work done so far by all parts of the solver, in table entries
+// read.
 int64_t dv_chooser_work(const dv_chooser *c);
-// Returns whether to stop, because budget or time is spent or the best choice
-// is proven.
+// Returns whether to stop: budget or time is spent, or the best choice is
+// proven optimal.
 int dv_chooser_done(const dv_chooser *c);
-// Repairs the labels x and keeps the result if it is the best so far. Returns
-// its scaled cost; INFINITY if it could not be repaired.
+// Makes the labels x keep to the memory limit, and keeps the result if it is
+// the best so far. Returns its scaled cost; INFINITY if that failed.
 double dv_chooser_try(dv_chooser *c, const int32_t *x);
-// Improves c->choice by changes of trees and by mixing it with the labels of
-// the relaxation, each for about `work` table entries: at prices times `weight`
-// and then without prices. Keeps the result if it is the best so far.
+// Improves c->choice by changing trees of nodes and by mixing in labels of the
+// relaxation, each for about `work` table entries, first at prices times
+// `weight`, then without prices. Keeps the result if it is the best so far.
 void dv_chooser_improve(dv_chooser *c, double weight, int64_t work);
-// Rounds a bound up to the next possible cost.
+// Rounds a lower bound up to the next cost that a choice can have.
 double dv_chooser_round(const dv_chooser *c, double bound);
 
 // Makes rounds of relaxation, repair and a step of prices, until budget or time
-// is spent, until the bound reaches the best cost, or until nothing improved
-// for `max_stalled` rounds. Returns the bound; the prices are those that gave
-// it. Unless labels are dead, it is a bound of the whole problem.
+// is spent, the bound reaches the best cost, or nothing improved for
+// `max_stalled` rounds. Returns the bound; the prices are those that gave it.
+// It bounds the whole problem unless labels are ruled out (dead).
 double dv_chooser_ascend(dv_chooser *c, int64_t max_rounds,
                          int64_t max_stalled);
-// Searches until the best choice is proven, or budget or time is spent.
+// Runs branch and bound until the best choice is proven optimal, or budget or
+// time is spent.
 dv_status dv_chooser_branch(dv_chooser *c, dv_diag *diag);
 #endif

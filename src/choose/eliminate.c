@@ -10,8 +10,8 @@
 #include "choose/minplus.h"
 #include <string.h>
 
-// A node with two neighbours is eliminated only if that reads at most
-// MAX_PAIR_WORK table entries.
+// A node with two neighbours is eliminated only if its elimination reads at
+// most MAX_PAIR_WORK table entries.
 enum { MAX_PAIR_WORK = 1 << 17 };
 
 typedef struct step {
@@ -135,8 +135,8 @@ static int plan_pair(planner *p, step *s)
     return out->table != NULL;
 }
 
-// Eliminates v if it has at most two neighbours and its tables are small.
-// Returns 0 if out of memory.
+// Plans to eliminate v if it has at most two neighbours and its tables are
+// small. Returns 0 if out of memory.
 static int plan_node(planner *p, int32_t v)
 {
     dv_elimination *el = p->el;
@@ -160,7 +160,8 @@ static int plan_node(planner *p, int32_t v)
     return 1;
 }
 
-// Lists the core and allocates the scratch memory of steps.
+// Lists the core (the nodes and edges that are not eliminated) and allocates
+// scratch memory for the elimination steps.
 static int plan_core(planner *p)
 {
     dv_elimination *el = p->el;
@@ -197,7 +198,7 @@ static int plan(planner *p)
     dv_cgraph *g = el->g;
     dv_arena *arena = &g->arena;
     int32_t n = g->n_nodes;
-    // A node is in each queue at most once.
+    // Room for all nodes in each queue, since a node is queued at most once.
     p->n = n + 1;
     p->of = DV_NEW(arena, links, n);
     p->gone = DV_NEW(arena, char, n);

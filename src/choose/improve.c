@@ -4,11 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-// Forbidden entries count as this much while a choice is repaired.
+// The cost of a forbidden table entry while a choice is repaired: finite, so
+// that choices with fewer of them are cheaper.
 #define PENALTY 0x1p49
 enum { MAX_PASSES = 8 };
 
-// The best change of a node at a time that is over the limit.
+// The best change of a node that saves memory at a time that exceeds the limit.
 typedef struct dv_crepair {
     double rate; // cost per unit of usage
     int32_t v, label;
@@ -36,7 +37,8 @@ static double limited(double cost)
     return cost < PENALTY ? cost : PENALTY;
 }
 
-// Sets `move` to the cost of each label of v, with its edges.
+// Sets move[i] to the cost of node v with label i, including its edges at the
+// current labels of its neighbours.
 static void evaluate(dv_csearch *s, int32_t v)
 {
     const dv_cgraph *g = s->g;
@@ -65,8 +67,8 @@ static void change(dv_csearch *s, int32_t v, int32_t label)
 
 // -- Repair -------------------------------------------------------------------
 
-// Finds the change of v that lowers the usage at the least rate. Returns 0 if
-// there is none.
+// Finds the new label of v that lowers its usage at the least cost per unit of
+// memory. Returns 0 if there is none.
 static int find_repair(dv_csearch *s, int32_t v, int64_t excess, repair *out)
 {
     const dv_cgraph *g = s->g;
@@ -110,7 +112,8 @@ static void sift_down(repair *h, int32_t n, int32_t i)
     }
 }
 
-// Lowers the usage at time t to the room. Returns 0 if that fails.
+// Changes labels until the usage at time t fits the room. Returns 0 if that
+// fails.
 static int repair_time(dv_csearch *s, int32_t t)
 {
     const dv_cgraph *g = s->g;
@@ -123,7 +126,8 @@ static int repair_time(dv_csearch *s, int32_t t)
         sift_down(s->heap, n, i);
     while (excess > 0 && n > 0) {
         repair r;
-        // Neighbours may have changed since the rate was computed.
+        // The rate in the heap may be out of date, since neighbours may have
+        // changed: compute it again.
         if (!find_repair(s, s->heap[0].v, excess, &r)) {
             s->heap[0] = s->heap[--n];
         } else if (r.rate > s->heap[0].rate) {
@@ -141,8 +145,8 @@ static int repair_time(dv_csearch *s, int32_t t)
 
 // -- Improvement --------------------------------------------------------------
 
-// Moves v to its cheapest label that fits; of equal ones, to that with the
-// least usage. Returns whether it moved.
+// Changes the label of v to the cheapest one that fits the memory; ties go to
+// the least usage. Returns whether the label changed.
 static int improve(dv_csearch *s, int32_t v)
 {
     const dv_cgraph *g = s->g;
@@ -168,7 +172,7 @@ static int improve(dv_csearch *s, int32_t v)
     return 1;
 }
 
-// Looks at all nodes, then again at neighbours of those that moved.
+// Tries to improve each node, then again the neighbours of changed nodes.
 static int improve_all(dv_csearch *s)
 {
     const dv_cgraph *g = s->g;

@@ -55,8 +55,8 @@ void dv_cload_add(dv_cload *l, int32_t from, int32_t to, int64_t usage)
 
 int64_t dv_cload_max(const dv_cload *l, int32_t from, int32_t to)
 {
-    // `left` and `right` are the greatest values found on each side, without
-    // additions of the tree nodes above i and j.
+    // Maxima found so far on the left and on the right side of the range,
+    // without the additions stored in the ancestors of i and j.
     int64_t left = INT64_MIN / 2, right = INT64_MIN / 2;
     int32_t i = l->leaves + from, j = l->leaves + to - 1;
     if (from >= to)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define LARGEST_MESSAGE 0x1p46
-// Sweeps end when one raises the bound by no more than this fraction.
+// Sweeps end when a sweep raises the bound by at most this fraction.
 #define LEAST_RISE 0.001
 enum { MAX_PASSES = 8 };
 
@@ -82,9 +82,9 @@ void dv_trws_reset(dv_trws *m)
     }
 }
 
-// Sets `sum` to the costs of a node with all messages to it. Returns the number
-// of parts that its costs are shared into: the larger of its numbers of edges
-// to later and to earlier nodes.
+// Sets `sum` to the costs of a node plus all messages to it. Returns the number
+// of edges among which these costs are divided: its edges to later nodes or
+// those to earlier nodes, whichever are more.
 static int32_t collect(dv_trws *m, int32_t i, const double *theta)
 {
     int32_t v = m->nodes[i], n = dv_n_labels(m->g, v), later = 0;
@@ -101,7 +101,8 @@ static int32_t collect(dv_trws *m, int32_t i, const double *theta)
     return later > earlier ? later : earlier;
 }
 
-// Makes the least entry 0 and limits the largest. Returns what was subtracted.
+// Normalises a message: subtracts the least entry from all and limits the
+// largest. Returns the least entry.
 static double normalise(double *a, int32_t n)
 {
     double least = a[dv_least(a, n)];
@@ -113,8 +114,9 @@ static double normalise(double *a, int32_t n)
     return least;
 }
 
-// Sends messages from a node to its later neighbours, or to the earlier ones.
-// Returns the sum of what normalising them subtracts.
+// Sends messages from a node to its later neighbours, or to its earlier ones.
+// Returns what normalising the latter subtracts in sum: their part of the
+// bound.
 static double send(dv_trws *m, int32_t i, int32_t parts, int to_later,
                    int64_t *work)
 {
@@ -141,9 +143,9 @@ static double send(dv_trws *m, int32_t i, int32_t parts, int to_later,
     return bound;
 }
 
-// Adds the costs of an edge, given the label of the other node. Forbidden
-// entries count as the largest message, so that the label with the fewest of
-// them is found if all labels have some.
+// Adds the costs of an edge of v at the current label of its other node.
+// Forbidden entries count as the largest message: if all labels of v have some,
+// the one with the fewest is still cheapest.
 static void add_entries(dv_trws *m, const dv_cedge *d, int32_t v,
                         const int32_t *x)
 {
@@ -156,8 +158,8 @@ static void add_entries(dv_trws *m, const dv_cedge *d, int32_t v,
     }
 }
 
-// Labels nodes in order: each is best for the labels of earlier neighbours and
-// for the messages of later ones.
+// Chooses labels node by node: the best one given the labels of earlier
+// neighbours and the messages of later ones.
 static void label(dv_trws *m, const double *theta, int32_t *x)
 {
     for (int32_t i = 0; i < m->n_nodes; i++) {
@@ -175,8 +177,8 @@ static void label(dv_trws *m, const double *theta, int32_t *x)
     }
 }
 
-// Changes single labels while that lowers the cost (iterated conditional
-// modes).
+// Changes the labels of single nodes while that lowers the cost (iterated
+// conditional modes).
 static void improve_labels(dv_trws *m, const double *theta, int32_t *x,
                            int64_t *work)
 {

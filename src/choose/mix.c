@@ -16,10 +16,10 @@
 #include <math.h>
 #include <string.h>
 
-// A region has 2^LOG_LEAST to 2^LOG_MOST nodes, if it can grow so far. A table
-// has up to 2^WIDTH entries, those of a region together MAX_ENTRIES. A region
-// is solved at most MAX_TRIALS times. A proposal is given up after MAX_MISSES
-// regions in turn that did not help.
+// A region, the nodes that are mixed at once, has 2^LOG_LEAST to 2^LOG_MOST
+// nodes if it can grow so far. A table has up to 2^WIDTH entries, the tables of
+// a region together MAX_ENTRIES. A region is solved at most MAX_TRIALS times. A
+// proposal is given up after MAX_MISSES regions in turn without gain.
 enum {
     LOG_LEAST = 3,
     LOG_MOST = 10,
@@ -30,16 +30,17 @@ enum {
     MAX_TRIALS = 5,
     MAX_MISSES = 64
 };
-// A queue has room for this many entries for each node of a region.
+// Each queue has room for this many entries per node of a region.
 enum { QUEUED = 8 };
 
-// A node of the region.
+// A part: a node of the region, which keeps its label or takes the proposal's.
 typedef struct mixed {
     int32_t v;
     int32_t degree; // number of its neighbours in the region that are left
     int32_t place;  // in the order of elimination; -1: it keeps its label
     int done;       // 1: it is eliminated, or keeps its label
-    // Its neighbours when it is eliminated, in the order of elimination.
+    // The neighbours of this part when it is eliminated, sorted by the order of
+    // elimination; its table is indexed by their decisions.
     int32_t near[WIDTH], n_near;
     int64_t at;    // index of its table in `entries` and `takes`
     int32_t below; // the first part whose table is over this one first; or -1
@@ -113,7 +114,8 @@ static void add_part(dv_cmix *m, int32_t v)
     m->local[v] = m->n;
 }
 
-// Grows the region around a node, over nodes that differ from the proposal.
+// Grows a region by breadth-first search from a node, over nodes whose labels
+// differ from the proposal's.
 static void grow(dv_cmix *m, int32_t root, int32_t most)
 {
     dv_cchoice *c = m->c;
@@ -123,7 +125,8 @@ static void grow(dv_cmix *m, int32_t root, int32_t most)
     for (int32_t i = 0; i < m->n && m->n < most; i++) {
         int32_t v = m->parts[i].v, first = g->adj_first[v];
         int32_t n = g->adj_first[v + 1] - first;
-        // Begin at any edge, so that regions around a node differ.
+        // Begin at a random edge, so that repeated regions around a node
+        // differ.
         int32_t skip = n ? dv_draw_below(&c->random, n) : 0;
         for (int32_t k = 0; k < n && m->n < most; k++) {
             int32_t u = other_end(&g->edges[g->adj[first + (k + skip) % n]], v);
@@ -152,7 +155,8 @@ static void clear_bit(uint64_t *set, int32_t i)
     set[i / 64] &= ~((uint64_t)1 << i % 64);
 }
 
-// Lists the neighbours of a part that are left. Returns their number.
+// Lists the neighbours of part i that are not eliminated yet. Returns their
+// number.
 static int32_t members(const dv_cmix *m, int32_t i, int32_t *list)
 {
     int32_t n = 0;
@@ -162,7 +166,8 @@ static int32_t members(const dv_cmix *m, int32_t i, int32_t *list)
     return n;
 }
 
-// Notes the number of neighbours that are left of a part, and queues it.
+// Counts the neighbours of part i that are not eliminated yet, and puts the
+// part into the queue for this number.
 static void count_near(dv_cmix *m, int32_t i)
 {
     mixed *p = &m->parts[i];
@@ -173,7 +178,8 @@ static void count_near(dv_cmix *m, int32_t i)
         m->queue[p->degree][m->n_queue[p->degree]++] = i;
 }
 
-// Returns a part with the fewest neighbours; -1 if all have more than WIDTH.
+// Returns a remaining part with the fewest neighbours; -1 if all have more than
+// WIDTH.
 static int32_t fewest_near(dv_cmix *m)
 {
     for (int d = 0; d <= WIDTH; d++)
@@ -195,8 +201,8 @@ static int32_t most_near(const dv_cmix *m)
     return at;
 }
 
-// Takes a part out of the graph. If it is eliminated, its neighbours become
-// neighbours of each other.
+// Removes a part (a node of the region) from the graph. If it is eliminated,
+// its neighbours become neighbours of each other.
 static void take_out(dv_cmix *m, int32_t i, int eliminated)
 {
     mixed *p = &m->parts[i];
@@ -221,8 +227,8 @@ static void take_out(dv_cmix *m, int32_t i, int eliminated)
     m->c->work += 16 + (1 + n) * m->words * 4;
 }
 
-// Sorts the neighbours of a part by the order, so that the first one is the
-// part that is eliminated next and whose table adds up this one.
+// Sorts the neighbours of a part by the order of elimination. The first one is
+// eliminated next, and adds this part's table to its own.
 static void sort_near(dv_cmix *m, int32_t i)
 {
     mixed *p = &m->parts[i];
@@ -241,7 +247,8 @@ static void sort_near(dv_cmix *m, int32_t i)
     first->below = i;
 }
 
-// Orders the region by the least number of neighbours.
+// Determines the order of elimination of the region's parts: always one with
+// the fewest neighbours next (minimum degree).
 static void order(dv_cmix *m)
 {
     const dv_cgraph *g = m->c->g;
@@ -271,7 +278,8 @@ static void order(dv_cmix *m)
 
 // -- Solving a region ---------------------------------------------------------
 
-// Returns the entry of an edge of v for labels of v and of its other end.
+// Returns the cost of an edge of v at a label of v and a label of its other
+// end.
 static double entry(const dv_cgraph *g, const dv_cedge *d, int32_t v,
                     int32_t label, int32_t other)
 {
@@ -280,16 +288,16 @@ static double entry(const dv_cgraph *g, const dv_cedge *d, int32_t v,
                      : d->table[other * m + label];
 }
 
-// Returns the part at the other end of an edge of v that is eliminated; NULL if
-// that node keeps its label.
+// Returns the part at the other end of an edge of v if it is one that is
+// eliminated; NULL if that node keeps its label.
 static const mixed *free_end(const dv_cmix *m, const dv_cedge *d, int32_t v)
 {
     int32_t u = m->local[other_end(d, v)];
     return u && m->parts[u - 1].place >= 0 ? &m->parts[u - 1] : NULL;
 }
 
-// Sets by how much the label of the proposal costs more than the present one of
-// a part (p->more).
+// Sets p->more: how much more the proposal's label of a part costs than its
+// present one.
 static void compare(dv_cmix *m, mixed *p)
 {
     const dv_cgraph *g = m->c->g;
@@ -312,7 +320,7 @@ static int64_t more_usage(const dv_cmix *m, int32_t v)
 }
 
 // Returns k such that part `near` is neighbour k of p: bit k of an index into
-// the table of p is the label of that neighbour.
+// the table of p tells whether that neighbour takes the proposal's label.
 static int place_of(const mixed *p, int32_t near)
 {
     int k = 0;
@@ -321,7 +329,8 @@ static int place_of(const mixed *p, int32_t near)
     return k;
 }
 
-// Sets `index` for the bits of a table that remain, those of `mask`, in order.
+// For each value of `bits` bits, sets `index` to the value formed by the bits
+// of `mask` alone, in the same order.
 static void set_index(dv_cmix *m, unsigned mask, int bits)
 {
     unsigned to = 1;
@@ -334,8 +343,9 @@ static void set_index(dv_cmix *m, unsigned mask, int bits)
     }
 }
 
-// Adds the edges of a part to neighbours that are eliminated later to `sums`,
-// whose index has the part in bit 0 and its neighbours from bit 1 on.
+// Adds to `sums` the costs of p's edges to neighbours that are eliminated
+// later. In its index, bit 0 is the decision of p, bits 1 and up those of its
+// neighbours.
 static void add_edges(dv_cmix *m, const mixed *p)
 {
     const dv_cgraph *g = m->c->g;
@@ -357,7 +367,8 @@ static void add_edges(dv_cmix *m, const mixed *p)
     }
 }
 
-// Eliminates a part: makes its table.
+// Eliminates a part: its table gets, for all decisions of its neighbours, the
+// least cost over its own two labels.
 static void eliminate(dv_cmix *m, const mixed *p)
 {
     unsigned n = 2u << p->n_near;
@@ -382,8 +393,8 @@ static void eliminate(dv_cmix *m, const mixed *p)
     m->c->work += n;
 }
 
-// Sets `taken` of all parts to the best mixture at prices times `factor`.
-// Returns whether any of them is.
+// Decides which parts take the proposal's label (`taken`) so that the cost at
+// prices times `factor` is least. Returns whether any part does.
 static int solve(dv_cmix *m, double factor)
 {
     int any = 0;
@@ -406,8 +417,9 @@ static int solve(dv_cmix *m, double factor)
 
 // -- Changing the choice ------------------------------------------------------
 
-// Returns by how much the mixture costs more than the choice; *price is what it
-// pays more for memory.
+// Returns how much more the labels of the region cost if the `taken` parts have
+// the proposal's labels, without prices of memory; *price is how much more they
+// pay for memory.
 static double change_of_cost(const dv_cmix *m, double *price)
 {
     const dv_cgraph *g = m->c->g;
@@ -433,8 +445,8 @@ static double change_of_cost(const dv_cmix *m, double *price)
     return cost;
 }
 
-// Adds the change of memory to the load, or takes it back. Returns whether the
-// load keeps to the limit.
+// Adds the change of memory usage by the `taken` parts to the load (sign 1), or
+// takes it back (-1). Returns whether the load keeps to the memory limit.
 static int move_load(dv_cmix *m, int sign)
 {
     dv_cchoice *c = m->c;
@@ -457,8 +469,8 @@ static void take(dv_cmix *m)
     }
 }
 
-// Mixes the labels of the region, if that lowers the cost with prices times
-// `weight` and keeps to the limit. Returns whether it does.
+// Gives the region its cheapest mixture of labels, if that lowers the cost with
+// prices times `weight` and keeps to the memory limit. Returns whether it does.
 static int improve(dv_cmix *m, double weight)
 {
     double price, factor = weight;

@@ -7,25 +7,26 @@
 #include <math.h>
 #include <string.h>
 
-// The target is this part of the bound above it, at first and at least.
+// Subgradient steps aim at a target cost above the bound by this fraction of
+// the bound: the initial and the smallest one.
 #define FIRST_AMBITION 0.2
 #define LEAST_AMBITION 0.0005
-// Labels nearly keep to the limit if they exceed it by at most this fraction of
-// the largest room.
+// Labels "nearly" keep to the memory limit if they exceed it by less than this
+// fraction of the largest room (limit minus least usages).
 #define NEAR 0.5
-// A relaxation makes this many sweeps of messages at most, fewer far from the
-// limit, where its labels are of no use.
+// Most sweeps of messages in a relaxation; SWEEPS_FAR if its labels exceed the
+// memory limit by far, and so cannot be repaired.
 enum { SWEEPS = 8, SWEEPS_FAR = 2 };
-// A choice that trees improve is given up if, after PATIENCE rounds, its cost
-// is higher than the best one by more than this fraction.
+// A choice that is being improved is given up if, after PATIENCE rounds, its
+// cost exceeds the best one by more than this fraction.
 #define MOST_WORSE 0.01
 enum { PATIENCE = 8 };
-// Until there is a choice, prices grow by this factor in each round, up to
-// MOST_RAISE times the best prices, once labels nearly keep to the limit.
+// While no choice has been found and labels nearly keep to the limit, each
+// round multiplies the prices by RAISE, up to MOST_RAISE times the best prices.
 #define RAISE      1.5
 #define MOST_RAISE 1000
-// A repair by trees begins with prices at which all memory together costs this
-// fraction of the bound.
+// The initial price when trees repair a choice: at it, all the memory together
+// costs this fraction of the bound.
 #define FIRST_RATE 0.001
 
 dv_status dv_ascent_init(dv_ascent *s, dv_cgraph *g, dv_diag *diag)
@@ -42,7 +43,8 @@ dv_status dv_ascent_init(dv_ascent *s, dv_cgraph *g, dv_diag *diag)
     return DV_OK;
 }
 
-// Computes the memory that x uses over time. Returns the greatest excess.
+// Computes the memory that the labels x use over time. Returns the greatest
+// excess over the room.
 static double use(dv_ascent *s, const dv_cgraph *g, const int32_t *x)
 {
     int64_t now = 0, most = INT64_MIN;
@@ -60,7 +62,8 @@ static double use(dv_ascent *s, const dv_cgraph *g, const int32_t *x)
     return g->n_times ? (double)most : 0;
 }
 
-// Lowers prices whose prefix sums would not be exact.
+// Lowers prices that are so large that their prefix sums would be inexact in
+// doubles.
 static void limit_prices(const dv_cgraph *g, double *lambda)
 {
     double sum = 0;
@@ -93,9 +96,9 @@ static void step(dv_chooser *c, double bound)
     limit_prices(g, lambda);
 }
 
-// Tries the labels of the relaxation. If changes of single nodes cannot repair
-// them, changes of whole trees are tried, at prices that begin far below those
-// at which memory would cost as much as the nodes and edges.
+// Tries the labels of the relaxation as a choice. If changing single nodes
+// cannot make them keep to the memory limit, tries changing whole trees, at
+// prices that begin far below the costs of nodes and edges.
 static double try_labels(dv_chooser *c, int64_t work)
 {
     const dv_relaxation *r = &c->relax;
@@ -110,12 +113,11 @@ static double try_labels(dv_chooser *c, int64_t work)
     return cost;
 }
 
-// Improves a choice by changes of trees. It starts from the choice that the
-// search has just found if no earlier choice of the search was cheaper.
-// Otherwise it continues with the choice that the last round improved; if that
-// remains more expensive than the best one for too long, it starts again from
-// the best one. The weight of the prices alternates: a lower weight uses more
-// memory, a higher one frees memory for other nodes.
+// Improves a choice by changing trees of nodes. Starts from the choice just
+// found if that is the search's cheapest; else continues with that of the last
+// round, unless it has cost more than the best one for too long: then starts
+// again from the best. The weight of the prices alternates: a lower weight uses
+// more memory, a higher one frees memory for other nodes.
 static void improve(dv_chooser *c, int64_t round, double cost, int64_t work)
 {
     static const double weights[] = {1, 1.5, 1, 0.6};
@@ -131,7 +133,8 @@ static void improve(dv_chooser *c, int64_t round, double cost, int64_t work)
     dv_chooser_improve(c, weights[round % 4], work);
 }
 
-// Solves the relaxation once, and takes a step to the next prices.
+// Solves the relaxation once, tries its labels, and makes a subgradient step to
+// the next prices.
 static void round_of(dv_chooser *c, int64_t round)
 {
     dv_ascent *s = &c->ascent;
@@ -162,7 +165,8 @@ static void round_of(dv_chooser *c, int64_t round)
     s->stalled = c->best_cost < before ? 0 : s->stalled;
     s->slack =
         s->over > 0 ? fmin(s->slack + 0.001, 0.1) : fmax(s->slack - 0.002, 0);
-    // Raising all prices leads to a first choice sooner than improving them.
+    // Without any choice yet, raising all prices finds one sooner than
+    // subgradient steps do.
     if ((near || s->raise > 1) && !r->dead && c->best_cost == INFINITY &&
         s->raise < MOST_RAISE) {
         s->raise *= RAISE;

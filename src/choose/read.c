@@ -54,7 +54,8 @@ static dv_status expect(reader *r, char c)
     return DV_OK;
 }
 
-// Reads the comma between items, or the closing bracket. Sets *more.
+// Reads the comma between items, or the closing bracket. Sets *more to whether
+// another item follows.
 static dv_status next_item(reader *r, char close, int *more)
 {
     blanks(r);
@@ -66,7 +67,8 @@ static dv_status next_item(reader *r, char close, int *more)
     return expect(r, close);
 }
 
-// Reads the opening bracket. Sets *more to whether there is an item.
+// Reads the opening bracket of a list. Sets *more to whether the list has an
+// item.
 static dv_status open_list(reader *r, char open, char close, int *more)
 {
     DV_TRY(expect(r, open));
@@ -88,7 +90,8 @@ static dv_status read_integer(reader *r, int64_t *out)
         x = 10 * x + (uint64_t)(*r->p++ - '0');
     if (r->p == from || *r->p == '.' || *r->p == 'e' || *r->p == 'E')
         return wrong(r, "an integer");
-    // 19 digits fit 64 bits, and may still be too large for a signed number.
+    // A number of 19 digits fits 64 unsigned bits, but may still be too large
+    // for a signed number.
     if (r->p - from > 19 || x > INT64_MAX)
         return dv_fail(r->diag, DV_E_OVERFLOW, at,
                        "the number does not fit 64 bits");
@@ -380,7 +383,7 @@ static dv_status build(reader *r, dv_choose_file *out)
         nodes,
         edges,
         {r->costs.numbers, r->usages.numbers, r->tables.numbers}};
-    // They belong to the result now.
+    // The result owns these arrays now.
     r->costs.numbers = r->usages.numbers = r->tables.numbers = NULL;
     return DV_OK;
 }

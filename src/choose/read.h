@@ -15,8 +15,8 @@
 #include "base/diag.h"
 #include "divvy/choose.h"
 
-// Maximum size of a file, also when it is unpacked: a small compressed file
-// must not take all memory.
+// Maximum size of a file, before and after decompression: a small compressed
+// file must not exhaust the memory.
 #define DV_CHOOSE_MAX_BYTES ((int64_t)1 << 30)
 
 typedef struct dv_choose_file {
@@ -26,8 +26,9 @@ typedef struct dv_choose_file {
     int64_t *numbers[3]; // node costs, usages and tables of edges
 } dv_choose_file;
 
-// Reads a text of `len` bytes; byte text[len] must be 0. Costs and usages are
-// copied. `name` is for messages. After an error there is nothing to free.
+// Reads a problem from a text of `len` bytes; byte text[len] must be 0. Costs
+// and usages are copied. `name` is for messages. After an error there is
+// nothing to free.
 dv_status dv_choose_read(dv_choose_file *out, const char *text, size_t len,
                          const char *name, dv_diag *diag);
 void dv_choose_file_free(dv_choose_file *f);

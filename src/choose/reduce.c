@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Sums of costs and of usages stay below this.
+// Upper limit of sums of costs and of sums of usages.
 #define MAX_SUM (INT64_C(1) << 62)
 // The strategies of a node are compared pairwise only if that reads at most
 // MAX_COMPARE table entries.
@@ -45,7 +45,8 @@ static dv_status no_choice(builder *b, int32_t v)
                    v);
 }
 
-// Adds the largest allowed cost of node or edge `at` to a sum.
+// Adds the largest allowed cost of node or edge number `at` to a sum, and fails
+// if the sum is too large.
 static dv_status add_largest(builder *b, int64_t *sum, const int64_t *costs,
                              int64_t n, const char *kind, size_t at)
 {
@@ -171,8 +172,8 @@ static int32_t high_end(const dv_choose_edge *d)
     return d->nodes[0] < d->nodes[1] ? d->nodes[1] : d->nodes[0];
 }
 
-// Sorts the numbers of edges by one of their ends, without changing the order
-// of those with the same one. `begin` has room for n_nodes + 1 numbers.
+// Stable counting sort of the numbers of edges by one of their end nodes.
+// `begin` has room for n_nodes + 1 numbers.
 static void sort_edges(const builder *b, int32_t *to, const int32_t *from,
                        int32_t (*end)(const dv_choose_edge *), int32_t *begin)
 {
@@ -200,8 +201,8 @@ static void add_loop(builder *b, const dv_choose_edge *d)
     }
 }
 
-// Adds the table of an edge of the caller to one whose rows are labels of the
-// lower node.
+// Adds the cost table of an edge of the caller to the table `to`, whose rows
+// are labels of the node with the lower number.
 static void add_table(const dv_cgraph *g, const dv_choose_edge *d, double *to)
 {
     int32_t n = dv_n_labels(g, d->nodes[0]), m = dv_n_labels(g, d->nodes[1]);
@@ -215,7 +216,7 @@ static void add_table(const dv_cgraph *g, const dv_choose_edge *d, double *to)
             to[(int64_t)j * n + i] += cost_of(d->costs[(int64_t)i * m + j]);
 }
 
-// Makes one edge of all between the same nodes.
+// Merges all edges between the same two nodes into one.
 static dv_status build_edges(builder *b)
 {
     dv_cgraph *g = b->g;
@@ -288,8 +289,8 @@ static dv_status build_adjacency(builder *b)
 
 // -- Dropping strategies ------------------------------------------------------
 
-// The costs of one edge seen from node v: entry(label of v, label of u) is
-// at[label * step + other * across].
+// The costs of one edge seen from node v: the entry for a label of v and a
+// label of u is at[label * step + other * across].
 typedef struct seen {
     const double *at;
     int64_t step, across;
@@ -305,7 +306,8 @@ static seen see(const dv_cgraph *g, int32_t e, int32_t v)
     return (seen){d->table, 1, m, d->a, dv_n_labels(g, d->a)};
 }
 
-// Drops labels of v that are forbidden with all labels of a neighbour.
+// Drops the labels of v that are forbidden in combination with every label of a
+// neighbour.
 static void drop_unsupported(builder *b, int32_t v, int32_t e)
 {
     dv_cgraph *g = b->g;
@@ -326,7 +328,8 @@ static void drop_unsupported(builder *b, int32_t v, int32_t e)
     }
 }
 
-// Makes all edges arc consistent. Notes whose neighbours have lost strategies.
+// Makes all edges arc consistent. Marks the neighbours of changed nodes in
+// b->compare, so that their labels are compared again.
 static dv_status drop_all_unsupported(builder *b)
 {
     dv_cgraph *g = b->g;
@@ -352,7 +355,7 @@ static dv_status drop_all_unsupported(builder *b)
 }
 
 // Returns the largest amount by which label j of a node costs more than label i
-// on an edge, over the labels of the neighbour that i may be chosen with.
+// on an edge, over all labels of the neighbour that are allowed with i.
 static double most_above(builder *b, const seen *s, int32_t i, int32_t j)
 {
     const char *others = b->feasible + b->g->first[s->u];
@@ -385,8 +388,8 @@ static int never_better(builder *b, int32_t v, int32_t i, int32_t j)
     return sum <= 0;
 }
 
-// Drops labels of a node that another one makes superfluous. Returns whether
-// there were any.
+// Drops dominated labels of a node: another label is never worse. Returns
+// whether there were any.
 static int drop_dominated(builder *b, int32_t v)
 {
     dv_cgraph *g = b->g;
@@ -417,7 +420,7 @@ typedef struct event {
     int starts;
 } event;
 
-// At the same time, ends sort before starts.
+// Sorts events by time. At the same time, ends come before starts.
 static int by_time(const void *x, const void *y)
 {
     const event *a = x, *b = y;
@@ -428,8 +431,9 @@ static int by_time(const void *x, const void *y)
     return a->node < b->node ? -1 : a->node > b->node;
 }
 
-// Numbers the times at which a node ends after others have started: between
-// two of them the set of nodes in use only shrinks or only grows.
+// Numbers the times at which a node ends after others have started. Only there
+// can the usage be maximal: in between, the set of nodes in use only shrinks or
+// only grows.
 static dv_status number_times(builder *b)
 {
     dv_cgraph *g = b->g;
@@ -461,8 +465,8 @@ static dv_status number_times(builder *b)
     return DV_OK;
 }
 
-// Sets rooms, makes usages relative to the least of each node, and drops times
-// at which the room suffices for every choice.
+// Sets the room of each time, subtracts each node's least usage from the usages
+// of its labels, and drops times at which every choice keeps to the limit.
 static dv_status build_times(builder *b)
 {
     dv_cgraph *g = b->g;
@@ -472,7 +476,7 @@ static dv_status build_times(builder *b)
     g->room = DV_NEW(&g->arena, int64_t, g->n_times + 1);
     if (!most || !index || !g->room)
         return dv_nomem(b->diag);
-    // First differences of the sums over time, then the sums.
+    // Store the first differences over time here; the prefix sums follow below.
     for (int32_t v = 0; v < g->n_nodes; v++) {
         int64_t low = INT64_MAX, high = 0;
         for (int32_t k = g->first[v]; k < g->first[v + 1]; k++)
@@ -520,8 +524,8 @@ static dv_status build_times(builder *b)
 
 // -- The compact graph --------------------------------------------------------
 
-// Copies the entries of the remaining labels of an edge to b->table. `first`
-// has the numbers of labels before any were dropped.
+// Copies the entries of an edge's remaining labels to b->table. `first` has the
+// label numbers from before labels were dropped.
 static void compact_table(builder *b, const int32_t *first, const dv_cedge *e)
 {
     const char *rows = b->feasible + first[e->a];
@@ -535,8 +539,8 @@ static void compact_table(builder *b, const int32_t *first, const dv_cedge *e)
                 *to++ = e->table[(int64_t)i * m + j];
 }
 
-// Adds b->table to the costs of the node with several labels if one of an
-// edge's nodes has a single label. Returns 0 if both have several.
+// If one node of an edge has a single label, adds b->table to the label costs
+// of the other node. Returns 0 if both have several labels.
 static int merge_edge(builder *b, const dv_cedge *e)
 {
     dv_cgraph *g = b->g;
@@ -549,7 +553,8 @@ static int merge_edge(builder *b, const dv_cedge *e)
     return 1;
 }
 
-// Removes dropped labels from all arrays, and edges of nodes with one label.
+// Removes dropped labels from all arrays, and edges of nodes with a single
+// label.
 static dv_status compact(builder *b)
 {
     dv_cgraph *g = b->g;
@@ -602,8 +607,8 @@ static double largest_sum(builder *b)
     return sum;
 }
 
-// Chooses the power of two that leaves prices and messages some bits below the
-// caller's unit of cost, while sums stay exact.
+// Scales costs by a power of two, so that prices and messages have some bits
+// below the caller's unit of cost, while sums remain exact in doubles.
 static void scale(builder *b)
 {
     dv_cgraph *g = b->g;

@@ -10,7 +10,8 @@ dv_status dv_relaxation_init(dv_relaxation *r, dv_cgraph *g, dv_diag *diag)
     r->g = g;
     for (int32_t t = 0; t < g->n_times; t++)
         most = g->room[t] > most ? g->room[t] : most;
-    // A price of one quantum makes the largest room cost at most 1/8.
+    // Choose the quantum of prices so that the largest room costs at most 1/8
+    // at a price of one quantum.
     r->quantum = ldexp(1, -3 - (int)ceil(log2((double)most)));
     r->lambda = DV_NEW(&g->arena, double, g->n_times);
     r->prefix = DV_NEW(&g->arena, double, g->n_times + 1);
@@ -22,7 +23,8 @@ dv_status dv_relaxation_init(dv_relaxation *r, dv_cgraph *g, dv_diag *diag)
     return dv_trws_create(&r->trws, g, r->elimination, diag);
 }
 
-// Adds the prices of memory to the costs, rounded down.
+// Sets theta to the costs of labels plus the price of their memory, rounded
+// down so that the bound remains a lower one.
 static void price(dv_relaxation *r)
 {
     const dv_cgraph *g = r->g;
@@ -32,7 +34,8 @@ static void price(dv_relaxation *r)
     for (int32_t v = 0; v < g->n_nodes && g->n_times; v++) {
         double each =
             (r->prefix[g->to[v]] - r->prefix[g->from[v]]) * r->quantum;
-        // The factor makes up for the rounding of the product.
+        // The factor makes sure that rounding never makes the product too
+        // large.
         each *= 1 - 0x1p-50;
         for (int32_t k = g->first[v]; each > 0 && k < g->first[v + 1]; k++)
             r->theta[k] += floor((double)g->usage[k] * each);

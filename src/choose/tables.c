@@ -11,8 +11,8 @@ int dv_ctables_init(dv_ctables *t, dv_arena *arena)
     return t->slots != NULL;
 }
 
-// Returns a hash of a table. The processor overlaps its four independent chains
-// of multiplications.
+// Returns a hash of a table, from four independent chains of multiplications,
+// which the processor can overlap.
 static uint64_t hash_of(const double *entries, int32_t rows, int32_t columns)
 {
     uint64_t h[4] = {(uint64_t)rows, (uint64_t)columns, 1, 2}, bits;
@@ -27,7 +27,8 @@ static uint64_t hash_of(const double *entries, int32_t rows, int32_t columns)
     return all ^ all >> 32;
 }
 
-// Returns the slot of an equal table, or the free one for a new table.
+// Returns the hash slot of an equal table or, if there is none, the free slot
+// for this one.
 static int32_t *find(const dv_ctables *t, const dv_ctable *k)
 {
     uint32_t mask = t->n_slots - 1, at = (uint32_t)k->hash & mask;

@@ -14,14 +14,16 @@
 #include <math.h>
 #include <string.h>
 
-// A tree has 2^LOG_LEAST to 2^LOG_MOST nodes, if it can grow so far.
+// A tree of nodes that are changed at once has 2^LOG_LEAST to 2^LOG_MOST nodes,
+// if it can grow so far.
 enum { LOG_LEAST = 3, LOG_MOST = 9, MAX_TREE = 1 << LOG_MOST };
-// A repair grows trees of up to 2^LOG_REPAIR nodes.
+// To repair a choice that exceeds the memory limit, trees have up to
+// 2^LOG_REPAIR nodes.
 enum { LOG_REPAIR = 6 };
-// A tree is solved at most MAX_TRIALS times.
+// A tree is solved at most MAX_TRIALS times, at rising prices of memory.
 enum { MAX_TRIALS = 4 };
-// A repair doubles the price after MAX_MISSES trees in turn that did not help,
-// and gives up after MAX_RAISES times.
+// A repair doubles the price after MAX_MISSES trees in turn without gain, and
+// gives up after MAX_RAISES doublings.
 enum { MAX_MISSES = 16, MAX_RAISES = 30 };
 
 typedef struct member {
@@ -101,7 +103,7 @@ static void grow(dv_ctrees *t, int32_t root, int32_t most)
     for (int32_t i = 0; i < t->n && t->n < most; i++) {
         int32_t v = t->tree[i].v, first = g->adj_first[v];
         int32_t n = g->adj_first[v + 1] - first;
-        // Begin at any edge, so that trees around a node differ.
+        // Begin at a random edge, so that repeated trees around a node differ.
         int32_t skip = n ? dv_draw_below(&t->c->random, n) : 0;
         for (int32_t k = 0; k < n && t->n < most; k++) {
             int32_t e = g->adj[first + (k + skip) % n];
@@ -138,7 +140,8 @@ static void add_entries(double *to, const dv_cgraph *g, const dv_cedge *d,
             to[i] += d->table[label * m + i];
 }
 
-// Sets `fixed`: costs of labels, with the edges to nodes outside.
+// Sets `fixed`: the cost of each label of the tree's nodes, including edges to
+// nodes outside the tree.
 static void fix(dv_ctrees *t)
 {
     const dv_cgraph *g = t->c->g;
@@ -158,7 +161,8 @@ static void fix(dv_ctrees *t)
     }
 }
 
-// Sets the labels of the tree to the best ones with prices times `factor`.
+// Sets the labels of the tree's nodes to the cheapest ones at prices of memory
+// times `factor`.
 static void solve(dv_ctrees *t, double factor)
 {
     const dv_cgraph *g = t->c->g;
@@ -197,7 +201,8 @@ static void solve(dv_ctrees *t, double factor)
     }
 }
 
-// Returns the cost of the tree's labels; *price is what they pay for memory.
+// Returns the cost of the tree's labels without prices; *price is the price of
+// the memory that they use.
 static double tree_cost(const dv_ctrees *t, double *price)
 {
     const dv_cgraph *g = t->c->g;
@@ -217,7 +222,7 @@ static double tree_cost(const dv_ctrees *t, double *price)
     return cost;
 }
 
-// Adds the tree's change of memory to the load, or takes it back.
+// Adds the tree's change of memory to the load (sign 1), or takes it back (-1).
 static void move_load(dv_ctrees *t, int sign)
 {
     const dv_cgraph *g = t->c->g;
@@ -236,7 +241,7 @@ static void take_back(dv_ctrees *t)
 }
 
 // Changes the labels of the tree, if that lowers the cost with prices times
-// `weight` and keeps to the limit.
+// `weight` and keeps to the memory limit.
 static void improve_tree(dv_ctrees *t, double weight)
 {
     double old_price, price, factor = weight;
@@ -280,7 +285,8 @@ double dv_ctrees_run(dv_ctrees *t, double weight, int64_t work)
     return t->c->cost;
 }
 
-// Returns whether the node v uses memory at the time that is over the limit.
+// Returns whether node v uses memory at the time that is being repaired, which
+// exceeds the limit.
 static int is_repairable(const dv_ctrees *t, int32_t v)
 {
     const dv_cgraph *g = t->c->g;
@@ -288,8 +294,8 @@ static int is_repairable(const dv_ctrees *t, int32_t v)
            t->time < g->to[v] && dv_cusage(g, v, t->c->x[v]) > 0;
 }
 
-// Lowers the usage at `time` by changing the tree, if that makes no time exceed
-// the limit by more. Returns 0 if it does not.
+// Lowers the usage at `time` by changing the labels of the tree, if that does
+// not raise the greatest excess of all times. Returns 0 if it fails.
 static int repair_tree(dv_ctrees *t)
 {
     const dv_cgraph *g = t->c->g;

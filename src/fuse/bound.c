@@ -10,9 +10,9 @@
 #include "fuse/fuse.h"
 #include <string.h>
 
-// A matrix product inside a group may compute fractions of native blocks, those
-// of slices that are not tiles; one whose output leaves the graph may not.
-// Pointwise ops always compute whole blocks.
+// Least computing time of an op. A matrix product inside a group may compute
+// fractions of native blocks, for slices that are not tiles; one whose output
+// leaves the graph may not. Pointwise ops always compute whole blocks.
 double dv_fuse_least_work(const dv_fuse_graph *g, int32_t o)
 {
     const dv_fuse_node *n = &g->nodes[o];
@@ -47,8 +47,9 @@ double dv_fuse_bound(const dv_fuse_graph *g)
 
 enum { MOST_NODES = 64, MOST_SETS = 100000, MOST_LIMITS = 20000, ROUNDS = 40 };
 
-// A lower bound on the cost of a group: no group of exactly these ops costs
-// less than `cost`, so that their prices may not sum up to more.
+// A constraint on the prices of ops, whose sum bounds the cost of a schedule:
+// no group of exactly these ops costs less than `cost`, so their prices must
+// not add up to more.
 typedef struct limit {
     uint64_t set;
     double cost;
@@ -87,8 +88,8 @@ static void relate(pricing *p)
     }
 }
 
-// Adds a set of ops that could be a group. It cannot be one if two of its
-// results, the outputs that no op of the set reads, have different shapes.
+// Adds a candidate set of ops for a group. A set is no candidate if two of its
+// results (outputs that no op of the set reads) have different shapes.
 static void add_set(pricing *p, uint64_t set)
 {
     const dv_fuse_graph *g = p->f->g;
@@ -109,8 +110,8 @@ static void add_set(pricing *p, uint64_t set)
         p->sets_left = 0;
 }
 
-// Adds all connected sets that extend `set` by nodes of `around`, and by what
-// these touch, but not by nodes of `never`.
+// Enumerates all connected sets that extend `set` by nodes of `around` and then
+// by nodes that share a tensor with these, but by none of `never`.
 static void add_sets(pricing *p, uint64_t set, uint64_t around, uint64_t never)
 {
     add_set(p, set);
@@ -123,7 +124,7 @@ static void add_sets(pricing *p, uint64_t set, uint64_t around, uint64_t never)
     }
 }
 
-// Finds all sets that could be groups. Returns 0 if there are too many.
+// Finds all sets of ops that could be groups. Returns 0 if there are too many.
 static int find_sets(pricing *p)
 {
     for (int32_t o = 0; o < p->f->g->n; o++) {
@@ -136,8 +137,8 @@ static int find_sets(pricing *p)
     return p->sets_left > 0;
 }
 
-// Finds the limits of all sets, and drops those of sets that never fit. Returns
-// 0 if that takes more steps than there may be.
+// Finds the least cost of a group of each set of ops, and drops sets that never
+// fit the scratchpad. Returns 0 if search steps or time run out.
 static int find_limits(pricing *p, int64_t stop)
 {
     int32_t n = 0;
@@ -160,8 +161,8 @@ static double price_of(const pricing *p, uint64_t set)
     return sum;
 }
 
-// Raises the price of an op until, for some set with it, the sum of the prices
-// is the least cost of that set.
+// Raises the price of an op as far as the limits allow: until the prices of
+// some set with this op add up to that set's least cost.
 static void raise_one(pricing *p, int32_t o)
 {
     double slack = DV_FUSE_NEVER;
@@ -179,8 +180,8 @@ static void raise_one(pricing *p, int32_t o)
             p->limits[i].price += slack;
 }
 
-// Lowers prices until every limit is respected, then raises each as far as
-// possible. Returns the sum of the prices.
+// Lowers prices until no set's prices exceed its limit, then raises each as far
+// as possible. Returns the sum of the prices, a lower bound.
 static double make_valid(pricing *p)
 {
     double sum = 0;
@@ -199,8 +200,9 @@ static double make_valid(pricing *p)
     return sum * (1 - 1e-12);
 }
 
-// Raises all prices by a factor that shrinks from round to round, and makes
-// them valid again, so that they move from ops with tight limits to others.
+// Repeatedly raises all prices by a factor, which shrinks from round to round,
+// and makes them valid again, so that price moves from ops with tight limits to
+// others. Returns the best sum.
 static double raise_prices(pricing *p)
 {
     double best = 0;

@@ -8,7 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-// The axes of a demand: along rows H, K or ALL; along columns W, K or ALL.
+// A demand is the part of a tensor that a step needs. Its axes: along rows H
+// (of the tile), K (of the step) or ALL; along columns W, K or ALL.
 enum { H = 0, W = 0, K = 1, ALL = 2, N_AXES = 3 };
 enum { MOST_SLICES = 2 * N_AXES * N_AXES };
 #define MOST_STEPS ((int64_t)1 << 28)
@@ -40,7 +41,7 @@ typedef struct judge {
     char **written; // by entry and position of the op: its output is written
 } judge;
 
-// The tiles of the current entry.
+// The tiles of the entry (a group of ops in the schedule) being checked.
 typedef struct tiling {
     int64_t gw, gh, sum; // shape of the leaving tensors, terms of the sum
     int64_t w, h, k, nx, ny, nk;
@@ -99,8 +100,8 @@ static dv_status check_lists(const judge *j, char *seen)
     return DV_OK;
 }
 
-// Sets what the ops of an entry make and read, and what it and the entry before
-// it retain.
+// Sets which tensors the ops of entry i write and read, and which ones this
+// entry and the entry before it retain in the scratchpad.
 static void enter(judge *j, size_t i)
 {
     const dv_fuse_entry *e = &j->s->entries[i];
@@ -122,9 +123,9 @@ static void enter(judge *j, size_t i)
         j->t[e[-1].retained[k]].resident = 1;
 }
 
-// Goes backwards through the entries and finds out which outputs of ops each
-// entry must write: those that a later entry loads before they are made again,
-// and the outputs of the graph where they are made last.
+// Goes backwards through the entries and finds which outputs of its ops each
+// entry must write to memory: those that a later entry loads before they are
+// computed again, and the graph's outputs where they are computed last.
 static dv_status find_written(judge *j)
 {
     for (size_t i = j->s->n_entries; i-- > 0;) {
@@ -170,8 +171,8 @@ static int want(tensor_state *t, int rows, int cols)
     return is_new;
 }
 
-// Passes the demands on the output of an op on to its inputs. Returns 1 if a
-// demand is new.
+// Propagates the demands on the output of an op (the parts that a step needs)
+// to its inputs. Returns 1 if a demand is new.
 static int pass_on(judge *j, const dv_fuse_op *op, int64_t *sum, int *sums)
 {
     const tensor_state *out = &j->t[op->output];
@@ -207,8 +208,8 @@ static dv_status check_connected(judge *j, size_t i)
         for (size_t m = 0; m < op->n_inputs; m++)
             j->t[op->inputs[m]].component = op->inputs[m];
     }
-    // All tensors take over the component of the first op's output, step by
-    // step.
+    // Propagate the component of the first op's output to all tensors that ops
+    // connect with it, until nothing changes.
     int32_t first = op_of(j, i, 0)->output;
     for (int changed = 1; changed;) {
         changed = 0;
@@ -289,8 +290,8 @@ static void sort(int64_t *v, int n)
         }
 }
 
-// Returns the area of a union of slices. The bounds of all slices make a grid,
-// whose cells are covered or not.
+// Returns the area of a union of slices. The bounds of all slices divide the
+// plane into a grid of cells, each of which is covered or not.
 static int64_t area_of(const slice *s, int n)
 {
     int64_t rows[2 * MOST_SLICES], cols[2 * MOST_SLICES], area = 0;
@@ -315,8 +316,8 @@ static int64_t area_of(const slice *s, int n)
     return area;
 }
 
-// Lists the slices of a tensor that are demanded for the tile in row y, column
-// x and step s; those of the tile itself only if `last`.
+// Lists the slices of a tensor that step s of the tile in row y, column x
+// needs; the slice of exactly the tile only if `last`.
 static int list_slices(const judge *j, size_t tensor, const tiling *g,
                        int64_t y, int64_t x, int64_t s, int last, slice *out)
 {
@@ -378,7 +379,8 @@ static dv_status check_working_set(const judge *j, size_t i, const tiling *g)
 
 // -- Steps -------------------------------------------------------------------
 
-// Native blocks, or parts of them, along one axis of a demand.
+// Returns how many native blocks, or fractions of them, one axis of a demand (a
+// part of a tensor that a step computes) takes.
 static double blocks(int tile_axis, int axis, int64_t ke, int64_t extent,
                      int64_t native, int whole_blocks)
 {
@@ -389,7 +391,8 @@ static double blocks(int tile_axis, int axis, int64_t ke, int64_t extent,
                         : (double)n / (double)native;
 }
 
-// Computing time of one op for one demand in a step with ke terms.
+// Returns the computing time of one op for one demand (the part of its output
+// that a step needs), in a step with ke terms of the sum.
 static double op_time(const judge *j, const dv_fuse_op *op, int r, int c,
                       int64_t ke, int last)
 {
@@ -420,7 +423,8 @@ static double compute_time(const judge *j, size_t i, int64_t ke, int last)
     return sum;
 }
 
-// Elements loaded for a step: what it demands and the step before did not.
+// Returns the elements loaded for a step: those that it needs and that the step
+// before it did not have.
 static int64_t load_slices(judge *j, const tiling *g, int64_t y, int64_t x,
                            int64_t s, int last)
 {

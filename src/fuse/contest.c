@@ -23,7 +23,7 @@ static dv_status get(const reader *r, const char *key, const dv_jval **out)
     return *out ? DV_OK : WRONG(r, r->root, "there is no field '%s'", key);
 }
 
-// Gets an array; `n` is the number of items that it must have, or -1.
+// Gets the array with this key; it must have `n` items, unless n is -1.
 static dv_status get_list(const reader *r, const char *key, int32_t n,
                           const dv_jval **out)
 {
@@ -38,7 +38,7 @@ static dv_status get_list(const reader *r, const char *key, int32_t n,
 
 static dv_status get_int(const reader *r, const dv_jval *v, int64_t *out)
 {
-    // Whole numbers may be written with a point.
+    // Accept whole numbers that are written with a decimal point.
     if (v->kind == DV_JFLOAT && v->f >= -1e15 && v->f <= 1e15 &&
         v->f == (double)(int64_t)v->f) {
         *out = (int64_t)v->f;

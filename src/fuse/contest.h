@@ -17,8 +17,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-// The arrays of the problem are in the arena. `src` is borrowed for the call
-// only.
+// Parses a problem; its arrays are allocated in the arena. `src` is borrowed
+// for the call only.
 dv_status dv_fuse_parse(dv_fuse_problem *out, const dv_source *src,
                         dv_arena *arena, dv_diag *diag);
 void dv_fuse_print(dv_text *out, const dv_fuse_schedule *schedule);

@@ -21,7 +21,8 @@ void dv_fuse_schedule_destroy(dv_fuse_schedule *schedule)
     dv_release(r);
 }
 
-// Lists the tiles of a snake.
+// Lists the tiles in the order in which the group visits them: a snake, whose
+// rows (or columns) alternate in direction.
 static int put_order(result *r, const dv_fuse_graph *g, const uint64_t *set,
                      const dv_fuse_tiling *t, dv_fuse_entry *e)
 {
@@ -77,8 +78,8 @@ static int put_result(result *r, dv_fuser *f, const dv_fuse_answer *a)
     for (int32_t i = 0; i < a->n; i++)
         if (!put_entry(r, f, a, i))
             return 0;
-    // A bound that differs by rounding is equal. One that is above the total by
-    // more would be wrong, and dv_fuse_check reports it.
+    // A bound that differs from the total only by rounding is set equal to it.
+    // A bound above the total would be wrong; dv_fuse_check reports that.
     double difference = r->out.total - f->bound;
     r->out.bound = fabs(difference) <= DV_FUSE_EQUAL * r->out.total
                        ? r->out.total
@@ -89,7 +90,8 @@ static int put_result(result *r, dv_fuser *f, const dv_fuse_answer *a)
     return 1;
 }
 
-// Every op in a group of its own, then greedy merging, then local search.
+// Starts with every op in a group of its own, merges groups greedily, then
+// improves them by local search.
 static int solve(dv_fuser *f, dv_fuse_answer *best)
 {
     const dv_fuse_graph *g = f->g;

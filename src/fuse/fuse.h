@@ -34,9 +34,9 @@
 #include "base/math.h"
 #include "base/mem.h"
 
-// Costs from here on mean that there is no tiling.
+// A cost of at least this means that no tiling fits.
 #define DV_FUSE_NEVER 1e300
-// Totals with a smaller relative difference are equal.
+// Total costs whose relative difference is smaller are considered equal.
 #define DV_FUSE_EQUAL 1e-8
 
 enum {
@@ -46,7 +46,7 @@ enum {
     DV_FUSE_MOST_KEPT = 4, // tensors retained between two groups
 };
 
-// An op by its number in topological order.
+// An op; nodes are numbered in topological order.
 typedef struct dv_fuse_node {
     int matmul;
     double base;
@@ -113,8 +113,8 @@ static inline int32_t dv_fuse_next(const uint64_t *set, int32_t words,
 
 // -- Demands of a group (profile.c) ------------------------------------------
 
-// A demand names the part of a tensor that a step needs, by an axis for its
-// rows and one for its columns.
+// A demand is the part of a tensor that one step of a tile needs, given by an
+// axis for its rows and an axis for its columns.
 enum {
     DV_FUSE_TILE,  // the rows or columns of the current tile
     DV_FUSE_STEP,  // the current step of the sum
@@ -124,7 +124,7 @@ enum {
 };
 #define DV_FUSE_DEMAND(rows, cols) ((rows)*DV_FUSE_AXES + (cols))
 
-// How a tensor takes part in a group.
+// How a tensor takes part in a group of ops.
 typedef enum dv_fuse_role {
     DV_FUSE_INNER, // produced inside, does not leave
     DV_FUSE_LOADED,
@@ -133,7 +133,8 @@ typedef enum dv_fuse_role {
     DV_FUSE_KEPT,
 } dv_fuse_role;
 
-// The ops of a group with their tensors, as the memo and the profile see it.
+// The ops of a group with their tensors, as input of the memo of costs
+// (price.c) and of the profile (profile.c).
 typedef struct dv_fuse_group {
     const dv_fuse_graph *g;
     const int32_t *ops; // nodes, ascending
@@ -144,14 +145,16 @@ typedef struct dv_fuse_group {
     const char *roles;    // of each of `tensors`
 } dv_fuse_group;
 
-// An external tensor with two demands of which none contains the other.
+// A loaded tensor of which a step needs two overlapping parts (demands),
+// neither of which contains the other.
 typedef struct dv_fuse_overlap {
     int64_t width, height;
     unsigned demands; // bit set of demands
 } dv_fuse_overlap;
 
-// External slices of one step. coef[d] times the extents of demand d that are
-// not whole is the area that demand d needs, over all tensors.
+// The slices that one step loads: for demand d, an area of coef[d] times the
+// tile and step extents of d. coef[d] adds up, over all tensors, the extents
+// that d takes whole.
 enum { DV_FUSE_MOST_OVERLAPS = 16 };
 typedef struct dv_fuse_loads {
     int64_t coef[DV_FUSE_DEMANDS]; // tensors with one demand
@@ -163,15 +166,16 @@ typedef struct dv_fuse_loads {
 typedef struct dv_fuse_profile {
     int64_t width, height; // of the leaving tensors
     int64_t sum;           // terms of the sum that is cut into steps; 0: none
-    // Computing time of a step with k terms: linear * k + fixed + by_height *
-    // ceil(k / native height) + by_width * ceil(k / native width), and `last`
-    // in the last step of a tile.
+    // A step with k terms takes a computing time of linear * k + fixed +
+    // by_height * ceil(k / native height) + by_width * ceil(k / native width),
+    // plus `last` if it is the last step of a tile.
     double linear, fixed, by_height, by_width, last;
     dv_fuse_loads one, many; // with one step in a tile, and with several
     int64_t n_written, n_accumulators, whole_elems;
 } dv_fuse_profile;
 
-// Returns 0 if the group breaks a rule of schedules.
+// Computes the profile (coefficients of cost and memory) of a group. Returns 0
+// if the group breaks a rule of schedules.
 int dv_fuse_profile_init(dv_fuse_profile *out, const dv_fuse_group *group,
                          unsigned *wanted);
 
@@ -184,7 +188,8 @@ typedef struct dv_fuse_tiling {
     int is_bound;   // 1: the cost is an upper bound
 } dv_fuse_tiling;
 
-// Tile sizes worth trying for a shape, those with the fewest tiles first.
+// Tile sizes worth trying for a result of this shape; sizes with the fewest
+// tiles come first.
 typedef struct dv_fuse_sizes {
     int64_t width, height;
     int32_t n;
@@ -202,15 +207,15 @@ dv_fuse_tiling dv_fuse_search_tiling(const dv_fuse_graph *g,
                                      const dv_fuse_sizes *sizes,
                                      int64_t *steps);
 
-// Returns a lower bound of the cost of all tilings, whatever the order of the
-// tiles.
+// Returns a lower bound of the costs of all tilings of a group, for any order
+// of the tiles.
 double dv_fuse_least_cost(const dv_fuse_graph *g, const dv_fuse_profile *p,
                           int64_t *steps);
-// Returns the cost of a tiling by walking through its steps.
+// Returns the exact cost of a tiling, computed step by step.
 double dv_fuse_exact_cost(const dv_fuse_graph *g, const dv_fuse_profile *p,
                           const dv_fuse_tiling *tiling);
 
-// Tensors that pass from a group to the next one in the scratchpad.
+// Tensors that stay in the scratchpad from one group to the next one.
 typedef struct dv_fuse_kept {
     int32_t n, at[DV_FUSE_MOST_KEPT];
 } dv_fuse_kept;
@@ -230,33 +235,33 @@ typedef struct dv_fuser {
 
 int dv_fuse_memo_create(dv_fuser *f);
 void dv_fuse_memo_free(dv_fuser *f);
-// Returns the best tiling of the group of these ops, which receives and keeps
-// these tensors.
+// Returns the best tiling of the group of the ops in `set`, which finds the
+// tensors `received` in the scratchpad and keeps the tensors `kept` there.
 dv_fuse_tiling dv_fuse_price(dv_fuser *f, const uint64_t *set,
                              const dv_fuse_kept *received,
                              const dv_fuse_kept *kept);
-// The same with an exact cost: that of dv_fuse_price is an upper bound for
-// tilings that would take too long to walk through in a search.
+// Like dv_fuse_price, but with an exact cost: dv_fuse_price returns an upper
+// bound for tilings with too many steps to walk through during a search.
 dv_fuse_tiling dv_fuse_exact_price(dv_fuser *f, const uint64_t *set,
                                    const dv_fuse_kept *received,
                                    const dv_fuse_kept *kept);
-// Returns a lower bound of the cost of a group of these ops, whatever it
-// receives and keeps, and whichever of its tensors leave.
+// Returns a lower bound of the cost of a group of these ops, for all tensors
+// that it could receive, keep or write.
 double dv_fuse_least_price(dv_fuser *f, const uint64_t *set);
-// Returns 1 if a node outside the set reads what node o of the set writes, or
-// if it is an output of the graph.
+// Returns 1 if the output of node o of the set must leave the set: a node
+// outside reads it, or it is an output of the graph.
 int dv_fuse_leaves(const dv_fuse_graph *g, const uint64_t *set, int32_t o);
-// Returns 1 when the budget or the time is spent.
+// Returns 1 when the budget of search steps or the time limit is used up.
 int dv_fuse_spent(dv_fuser *f);
-// Returns 1 when the time is spent. What a first schedule needs ends by it, and
-// not by the budget, so that a graph has the same first schedule with any
+// Returns 1 when the time limit is reached. The first schedule is limited by
+// time only, not by the budget of steps, so that it is the same with any
 // budget.
 int dv_fuse_late(const dv_fuser *f);
 
 // -- Partitions (merge.c, retain.c) ------------------------------------------
 
 // A partition of the nodes into units: groups, or chains of groups. A unit has
-// the number of one of its nodes: unit u is in use if of[u] is u.
+// the number of one of its nodes; number u is a unit if of[u] is u.
 typedef struct dv_fuse_parts {
     uint64_t *sets; // set of unit u: sets + u * words
     int32_t *of;    // unit of each node
@@ -266,28 +271,29 @@ typedef struct dv_fuse_parts {
 int dv_fuse_parts_init(dv_fuse_parts *p, dv_fuser *f);
 void dv_fuse_parts_copy(dv_fuse_parts *to, const dv_fuse_parts *from,
                         const dv_fuse_graph *g);
-// Returns 1 if units a and b can become one: no path leads from one to the
-// other through a third.
+// Returns 1 if units a and b can be merged: no path of data leads from one to
+// the other through a third unit, which would make a cycle.
 int dv_fuse_can_join(const dv_fuser *f, const dv_fuse_parts *p, int32_t a,
                      int32_t b);
 // Lists the units whose ops share a tensor with unit u. Returns their number.
 int32_t dv_fuse_touching(const dv_fuser *f, const dv_fuse_parts *p, int32_t u,
                          int32_t *units);
-// The following three change units without setting their costs: dissolve makes
-// every node of a unit a unit of its own, take_out does so with one node and
-// returns the unit of the others or -1, join puts the nodes of b into a.
+// These three functions change units without setting their costs. dissolve
+// makes every node of a unit a unit of its own; take_out does so with node o
+// and returns the unit of the other nodes or -1; join merges b into a.
 void dv_fuse_dissolve(dv_fuser *f, dv_fuse_parts *p, int32_t u);
 int32_t dv_fuse_take_out(dv_fuser *f, dv_fuse_parts *p, int32_t o);
 void dv_fuse_join(dv_fuser *f, dv_fuse_parts *p, int32_t a, int32_t b);
-// Merges pairs of units of which one is in `loose` (a flag per unit) or was
-// merged, as long as that lowers the cost. Gains are multiplied by random
-// factors of 1 - noise to 1 + noise. With DV_FUSE_NO_MERGING as noise, and when
-// the time is spent, only the costs of the units in `loose` are set.
+// Merges pairs of units while that lowers the cost; one of a pair must be in
+// `loose` (a flag per unit) or already merged. Gains are multiplied by random
+// factors of 1 - noise to 1 + noise. With DV_FUSE_NO_MERGING as noise, or after
+// the time limit, only sets the costs of the units in `loose`.
 #define DV_FUSE_NO_MERGING (-1.0)
 void dv_fuse_merge(dv_fuser *f, dv_fuse_parts *p, const char *loose,
                    double noise);
 
-// A schedule without tilings: groups in the order of execution.
+// A schedule whose tilings are not chosen yet: groups in the order of
+// execution.
 typedef struct dv_fuse_answer {
     int32_t n;
     uint64_t *sets; // of group i: sets + i * words
@@ -297,16 +303,17 @@ typedef struct dv_fuse_answer {
 int dv_fuse_answer_init(dv_fuse_answer *a, dv_fuser *f);
 void dv_fuse_answer_copy(dv_fuse_answer *to, const dv_fuse_answer *from,
                          const dv_fuse_graph *g);
-// Chooses what the units of a partition retain (nothing more when the time is
-// spent), and their order.
+// Chooses which tensors the groups of a partition retain in the scratchpad for
+// the next one (no more after the time limit), and the order of groups.
 void dv_fuse_retain(dv_fuser *f, const dv_fuse_parts *p, dv_fuse_answer *out);
 
-// Improves a partition until the budget is spent; `best` is the best answer.
+// Improves a partition by local search until the budget is spent, and stores
+// the best schedule found in *best.
 void dv_fuse_improve(dv_fuser *f, dv_fuse_parts *parts, dv_fuse_answer *best);
 double dv_fuse_bound(const dv_fuse_graph *g);
-// Returns a lower bound that counts the transfers of groups, or 0 if the graph
-// is too large for `most` steps.
+// Returns a lower bound of any schedule's cost that counts the transfers of
+// groups, or 0 if the graph is too large for `most` search steps.
 double dv_fuse_bound_by_prices(dv_fuser *f, int64_t most);
-// Least computing time of a node in any schedule.
+// Returns the least computing time of a node in any schedule.
 double dv_fuse_least_work(const dv_fuse_graph *g, int32_t o);
 #endif

@@ -13,7 +13,7 @@ typedef struct builder {
     dv_diag *diag;
 } builder;
 
-// With a smaller bandwidth, costs could reach DV_FUSE_NEVER.
+// Lower limit of the bandwidth: with less, costs could reach DV_FUSE_NEVER.
 #define LEAST_BANDWIDTH 1e-200
 
 #define WRONG(b, status, ...)                                                  \
@@ -113,8 +113,8 @@ static dv_status check_op(const builder *b, size_t o)
     return check_shapes(b, o);
 }
 
-// Sorts the ops so that each comes after those whose outputs it reads, by a
-// depth-first search from every op to the ops that write its inputs.
+// Sorts the ops topologically, so that each comes after those whose outputs it
+// reads: a depth-first search from every op to the writers of its inputs.
 static dv_status sort(builder *b, const int32_t *writer, int32_t *sorted)
 {
     const dv_fuse_problem *p = b->p;
@@ -124,7 +124,8 @@ static dv_status sort(builder *b, const int32_t *writer, int32_t *sorted)
     int32_t *stack = DV_NEW(a, int32_t, n), *at = DV_NEW(a, int32_t, n);
     if (!state || !stack || !at)
         return dv_nomem(b->diag);
-    // state: 1 on the stack, 2 sorted; at: the next input to follow.
+    // state[op] is 1 while an op is on the stack and 2 once it is sorted;
+    // at[op] is the next of its inputs to follow.
     for (int32_t root = 0; root < n; root++) {
         int32_t depth = 0;
         if (state[root])

@@ -22,10 +22,12 @@ static void dissolve(search *s, int32_t u)
     dv_fuse_dissolve(s->f, p, u);
 }
 
-// Dissolves a random unit and some around it: often few, sometimes many.
+// Splits a random unit (group of ops) and some units around it into single ops:
+// often few units, sometimes many.
 static void disturb(search *s)
 {
-    // Room for those that touch one unit besides those found before.
+    // Twice the number of ops: the units found before, and those that touch one
+    // more unit.
     int32_t units[2 * DV_FUSE_MOST_OPS];
     uint64_t *random = &s->f->random;
     int32_t u = s->next.of[dv_draw_below(random, s->f->g->n)];
@@ -45,8 +47,8 @@ static void disturb(search *s)
     }
 }
 
-// Returns 1 if node o can leave its unit: it reads nothing of the others in it,
-// or they read nothing of it.
+// Returns 1 if node o can leave its unit without making a cycle: it reads no
+// result of the unit's other nodes, or none of them reads its result.
 static int can_leave(const search *s, int32_t o)
 {
     const dv_fuse_graph *g = s->f->g;
@@ -62,8 +64,8 @@ static int can_leave(const search *s, int32_t o)
     return !reads || !is_read;
 }
 
-// Moves a random node from its unit to another one that it touches, or makes it
-// a unit of its own.
+// Moves a random node from its unit to another unit with which it shares a
+// tensor, or makes it a unit of its own.
 static void move_node(search *s)
 {
     int32_t units[DV_FUSE_MOST_OPS];
@@ -83,8 +85,9 @@ static void move_node(search *s)
         dv_fuse_join(s->f, p, o, to);
 }
 
-// Joins random units that were dissolved, even if that costs more: two groups
-// may pay off only by what one retains for the other, which merging ignores.
+// Merges random units that were dissolved, even if that costs more: two groups
+// may pay off only because one retains a tensor for the other, which greedy
+// merging does not consider.
 static void join_some(search *s)
 {
     int32_t units[DV_FUSE_MOST_OPS], loose[DV_FUSE_MOST_OPS], n_loose = 0;
@@ -102,7 +105,7 @@ static void join_some(search *s)
     }
 }
 
-// Makes a neighbour of the partition and keeps it if it is good enough.
+// Changes the partition randomly, and keeps the result if it is good enough.
 static void try_once(search *s)
 {
     dv_fuser *f = s->f;

@@ -54,8 +54,9 @@ int32_t dv_fuse_take_out(dv_fuser *f, dv_fuse_parts *p, int32_t o)
     dv_fuse_remove(set, o);
     int32_t rest = dv_fuse_next(set, words, 0);
     if (u == o && rest >= 0) {
-        // A unit has the number of one of its nodes, which must no longer be
-        // that of the node that was taken out.
+        // A unit has the number of one of its nodes. The node taken out gave
+        // this unit its number, so rename the unit after one of the remaining
+        // nodes.
         uint64_t *other = set_of(f, p, rest);
         memcpy(other, set, (size_t)words * sizeof *set);
         memset(set, 0, (size_t)words * sizeof *set);
@@ -85,7 +86,7 @@ typedef struct finder {
     int32_t *units, n;
 } finder;
 
-// Adds the unit of node o.
+// Adds the unit that contains node o to the list, unless it is there already.
 static void add_unit(finder *s, int32_t o)
 {
     int32_t u = s->p->of[o];
@@ -121,7 +122,7 @@ int32_t dv_fuse_touching(const dv_fuser *f, const dv_fuse_parts *p, int32_t u,
     return s.n;
 }
 
-// Adds the units that read what unit u writes.
+// Adds the units that read results of unit u to the list.
 static void add_readers(finder *s, int32_t u)
 {
     const dv_fuse_graph *g = s->f->g;

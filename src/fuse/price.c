@@ -24,7 +24,7 @@ struct dv_fuse_memo {
     size_t n, cap;
     dv_fuse_sizes *sizes; // tile sizes by shape, in the arena
     int32_t n_sizes, cap_sizes;
-    // Working memory for one group.
+    // Scratch arrays for describing one group.
     int32_t *ops, *tensors, *local, *key;
     char *roles;
     unsigned *wanted;
@@ -96,15 +96,17 @@ static int is_in(const dv_fuse_kept *k, int32_t t)
     return 0;
 }
 
-// A group with the tensors that it receives and keeps.
+// A group whose cost is requested, with the tensors that it receives and keeps
+// in the scratchpad.
 typedef struct request {
     const uint64_t *set;
     const dv_fuse_kept *received, *kept;
     int least; // 1: a lower bound for all that it may receive and keep
 } request;
 
-// The role for a lower bound: only outputs that no op of the group reads leave,
-// and what fits the scratchpad may be kept or received at no cost.
+// The role of a tensor for a lower bound of the group's cost: only outputs that
+// no op of the group reads leave it, and a tensor that fits the scratchpad may
+// be kept or received at no cost.
 static dv_fuse_role least_role(const dv_fuser *f, const request *r, int32_t t)
 {
     const dv_fuse_edge *e = &f->g->edges[t];
@@ -129,8 +131,8 @@ static dv_fuse_role role_of(const dv_fuser *f, const request *r, int32_t t)
     return dv_fuse_leaves(f->g, r->set, from) ? DV_FUSE_WRITTEN : DV_FUSE_INNER;
 }
 
-// Appends a tensor to the key: its number in the group and, when it appears for
-// the first time, its shape and role.
+// Appends a tensor to the key of a group in the memo: its number in the group
+// and, at its first appearance, its shape and role.
 static int32_t put_tensor(dv_fuser *f, const request *r, dv_fuse_group *x,
                           int32_t t, int32_t at)
 {
@@ -148,7 +150,8 @@ static int32_t put_tensor(dv_fuser *f, const request *r, dv_fuse_group *x,
     return at;
 }
 
-// Builds the group and its key. Returns the length of the key.
+// Describes the group in *x, and builds its key, by which equal groups share a
+// cost in the memo. Returns the length of the key.
 static int32_t describe(dv_fuser *f, const request *r, dv_fuse_group *x)
 {
     dv_fuse_memo *m = f->memo;

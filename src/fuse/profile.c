@@ -19,8 +19,9 @@ enum {
     AS_TILE = 1 << DV_FUSE_DEMAND(T, T),
 };
 
-// Adds the demands of an op on its inputs. Returns 0 if another product is cut
-// into steps of a different sum.
+// Adds the demands of an op on its inputs (the parts that a step needs).
+// Returns 0 if a product is cut into steps of a sum of another length than an
+// earlier one.
 static int demand(dv_fuse_profile *p, const dv_fuse_group *x, int32_t o,
                   unsigned *wanted)
 {
@@ -47,7 +48,7 @@ static int demand(dv_fuse_profile *p, const dv_fuse_group *x, int32_t o,
     return 1;
 }
 
-// Adds the computing time of a product that is demanded as d.
+// Adds the computing time of a matrix product of which a step needs the part d.
 static void add_matmul(dv_fuse_profile *p, const dv_fuse_graph *g,
                        const dv_fuse_node *n, int d)
 {
@@ -89,7 +90,7 @@ static int contains(int a, int b)
     return a != b && (ar == F || ar == br) && (ac == F || ac == bc);
 }
 
-// Returns those of the demands that no other one of them contains.
+// Returns the bit set of those demands that are contained in no other one.
 static unsigned largest(unsigned demands)
 {
     unsigned out = demands;
@@ -100,8 +101,8 @@ static unsigned largest(unsigned demands)
     return out;
 }
 
-// Returns the demands of tiles whose sums have only one step: what they need of
-// one step (S) along an axis is then all of that axis (F).
+// Returns the demands when tiles have a single step: the part of an axis that
+// one step needs (S) is then the whole axis (F).
 static unsigned steps_as_whole(unsigned demands)
 {
     unsigned out = 0;
@@ -129,8 +130,9 @@ static void add_load(dv_fuse_loads *l, const dv_fuse_edge *t, unsigned demands)
                   (d % DV_FUSE_AXES == F ? t->width : 1);
 }
 
-// Returns 1 if the ops are connected by common tensors. Each tensor, then each
-// op, takes over the smallest label it touches, until nothing changes.
+// Returns 1 if common tensors connect all ops of a group. Each tensor and each
+// op repeatedly takes the smallest label that it touches, until nothing
+// changes.
 static int connected(const dv_fuse_group *x, unsigned *label)
 {
     for (int32_t t = 0; t < x->n_tensors; t++)
@@ -155,8 +157,8 @@ static int connected(const dv_fuse_group *x, unsigned *label)
     return 1;
 }
 
-// Sets the shape that tiles cut: that of the group's results. Returns 0 if they
-// have several shapes, or there is none.
+// Finds the shape that is cut into tiles: that of the group's results. Returns
+// 0 if they differ in shape, or there is no result.
 static int find_shape(dv_fuse_profile *p, const dv_fuse_group *x,
                       unsigned *wanted)
 {
@@ -207,7 +209,7 @@ int dv_fuse_profile_init(dv_fuse_profile *p, const dv_fuse_group *x,
     for (int32_t i = x->n_ops - 1; i >= 0; i--) {
         const dv_fuse_node *n = &x->g->nodes[x->ops[i]];
         unsigned of_output = wanted[x->local[n->output]];
-        // An op whose output nobody needs does not belong here.
+        // A group must not contain an op whose output nothing needs.
         if (!of_output || !demand(p, x, x->ops[i], wanted))
             return 0;
         for (int d = 0; d < DV_FUSE_DEMANDS; d++)

@@ -29,7 +29,8 @@ void dv_fuse_answer_copy(dv_fuse_answer *to, const dv_fuse_answer *from,
     memcpy(to->kept, from->kept, n * sizeof *to->kept);
 }
 
-// What could be kept from one unit to another, and the best part of it.
+// The tensors that one unit (group of ops) could keep in the scratchpad for
+// another one, and the most profitable subset of them.
 typedef struct link {
     int32_t from, to;
     dv_fuse_kept all, best;
@@ -42,8 +43,9 @@ typedef struct linker {
     dv_fuse_parts chains;
     link *links;
     int32_t n;
-    // By unit: the tensors of its links, the next unit or -1, whether it has a
-    // link in, and its cost with these links.
+    // Per unit: the tensors that it receives and keeps by accepted links, the
+    // next unit in its chain or -1, whether a unit precedes it there, and its
+    // cost with these links.
     dv_fuse_kept *received, *kept;
     int32_t *next;
     char *has_in;
@@ -55,8 +57,8 @@ static const uint64_t *set_of(const linker *l, int32_t u)
     return l->p->sets + (size_t)u * (size_t)l->f->g->words;
 }
 
-// Finds the only unit outside unit u that reads the output of node o; *reader
-// is -1 before. Returns 0 if there are several.
+// Finds the only unit other than u that reads the output of node o; *reader
+// must be -1 before. Returns 0 if there are several.
 static int only_reader(const linker *l, int32_t u, int32_t o, int32_t *reader)
 {
     const dv_fuse_edge *t = &l->f->g->edges[l->f->g->nodes[o].output];
@@ -94,8 +96,8 @@ static void find_candidates(linker *l)
     }
 }
 
-// Finds the tensors of a link that are best kept, given the other links of its
-// units.
+// Finds the subset of a link's tensors that saves most when kept in the
+// scratchpad, given the accepted links of its two units.
 static void weigh(linker *l, link *x)
 {
     x->gain = 0;
@@ -145,14 +147,16 @@ static void choose_links(linker *l)
         l->kept[x.from] = l->received[x.to] = x.best;
         l->cost[x.from] = x.from_cost;
         l->cost[x.to] = x.to_cost;
-        // Links that continue the chain now cost something else.
+        // The gains of links that would extend this chain have changed:
+        // recompute them.
         for (int32_t i = 0; i < l->n; i++)
             if (l->links[i].from == x.to || l->links[i].to == x.from)
                 weigh(l, &l->links[i]);
     }
 }
 
-// Returns 1 if all that the chain reads is in the set `done` or in itself.
+// Returns 1 if everything that the chain of groups reads is computed by ops of
+// the set `done` or of the chain itself.
 static int is_ready(const linker *l, const uint64_t *chain,
                     const uint64_t *done)
 {
@@ -182,8 +186,9 @@ static void put_chain(const linker *l, int32_t first, dv_fuse_answer *out)
     }
 }
 
-// Puts the chains in an order: each time the first that is ready. The total is
-// DV_FUSE_NEVER if the units read each other in a cycle.
+// Puts the chains of groups in an order of execution: always the first one
+// whose inputs are ready. The total is DV_FUSE_NEVER if units read each other
+// in a cycle.
 static void put_in_order(const linker *l, dv_fuse_answer *out)
 {
     const dv_fuse_graph *g = l->f->g;
@@ -197,7 +202,7 @@ static void put_in_order(const linker *l, dv_fuse_answer *out)
     for (int32_t before = -1; before < out->n;) {
         before = out->n;
         for (int32_t u = 0; u < g->n; u++) {
-            // Units that begin a chain.
+            // A chain is placed with its first unit: skip all other units.
             if (l->p->of[u] != u || l->has_in[u] || placed[u])
                 continue;
             const uint64_t *chain =

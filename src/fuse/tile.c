@@ -21,7 +21,8 @@ enum {
     F = DV_FUSE_WHOLE,
     // Tilings with more tiles than this are not considered.
     MOST_TILES = 1 << 20,
-    // With overlaps and more steps than this, the search uses an upper bound.
+    // If slices overlap and there are more steps than this, the search uses an
+    // upper bound of the cost instead of walking through all steps.
     MOST_WALKED = 1 << 12,
 };
 
@@ -49,7 +50,7 @@ static int fewer_tiles(const void *x, const void *y)
     const struct dv_fuse_size *a = x, *b = y;
     if (a->tiles != b->tiles)
         return a->tiles < b->tiles ? -1 : 1;
-    // Square tiles share the most.
+    // Square tiles share the most data with their neighbours.
     int32_t da = abs(a->w - a->h), db = abs(b->w - b->h);
     if (da != db)
         return da < db ? -1 : 1;
@@ -79,7 +80,8 @@ int dv_fuse_sizes_init(dv_fuse_sizes *out, const dv_fuse_graph *g,
 
 // -- Working set -------------------------------------------------------------
 
-// A tiling that is being tried: the extents of a slice by axis.
+// A tiling that is tried: w x h is the size of a tile, k the terms of the sum
+// per step; nx, ny and nk count tile columns, tile rows and steps.
 typedef struct trial {
     const dv_fuse_graph *g;
     const dv_fuse_profile *p;
@@ -106,8 +108,8 @@ static int64_t corner_union(const dv_fuse_overlap *o, int64_t w, int64_t h,
                             int64_t k)
 {
     int64_t area = 0, below = 0;
-    // From the lowest slice to the highest, add the strip above the last one,
-    // as wide as the widest of the slices that reach it.
+    // Sweep from the lowest slice to the highest: add the strip between two
+    // heights, as wide as the widest slice that reaches it.
     for (;;) {
         int64_t next = INT64_MAX, wide = 0;
         for (int d = 0; d < DV_FUSE_DEMANDS; d++) {
@@ -147,7 +149,7 @@ static void set_depth(trial *t, int64_t k)
     t->loads = t->nk > 1 ? &t->p->many : &t->p->one;
 }
 
-// Sets the largest depth (terms of the sum that a step adds) with which a
+// Sets the depth (terms of the sum per step) to the largest one with which a
 // step's working set fits the scratchpad. Returns 0 if none does.
 static int deepest(trial *t)
 {
@@ -157,8 +159,8 @@ static int deepest(trial *t)
     set_depth(t, most);
     if (working_set(t) <= t->g->capacity)
         return 1;
-    // With fewer terms than `most` there are several steps, and the working set
-    // grows with the depth: linearly, if no demands overlap.
+    // With fewer terms than `most` per step there are several steps, and the
+    // working set grows with the depth; linearly if no demands overlap.
     set_depth(t, 1);
     int64_t at_one = working_set(t);
     if (most == 1 || at_one > t->g->capacity)
@@ -180,8 +182,8 @@ static int deepest(trial *t)
 
 // -- Cost in closed form -----------------------------------------------------
 
-// How a step differs from the one before it, as bits: another row or column of
-// tiles, another step of the sum; COLD: there is none before it.
+// What changes from one step to the next, as bits: the row or column of tiles,
+// the step of the sum; COLD: it is the first step of all.
 enum { NEW_ROW = 1, NEW_COL = 2, NEW_STEP = 4, COLD = 8 };
 
 static double step_cost(const trial *t, int64_t he, int64_t we, int64_t ke,
@@ -223,8 +225,8 @@ static double tile_cost(const trial *t, int64_t he, int64_t we, int change)
            step_cost(t, he, we, t->k_end, 1, NEW_STEP, 0);
 }
 
-// One of the two directions of a snake: the tiles of a line run along it, and
-// lines follow each other across it.
+// A snake order of tiles, along rows or along columns: the tiles of a line
+// follow each other "along" it, and lines follow each other "across".
 typedef struct snake {
     const trial *t;
     int by_columns;
@@ -260,7 +262,8 @@ static double snake_cost(const trial *t, int by_columns)
     double sum = move_cost(&s, start, lines > 1 ? s.thick : s.thick_end,
                            NEW_ROW | NEW_COL | NEW_STEP | COLD, 1);
     if (n > 1) {
-        // Even lines end with the small tile, odd ones begin with it.
+        // The last tile of a line may be smaller: even lines end with it, odd
+        // lines begin with it.
         sum += move_cost(&s, s.size, s.thick, along,
                          even * (n - 2) + odd * (n - 1));
         sum += move_cost(&s, s.size_end, s.thick, along, even);
@@ -284,8 +287,8 @@ typedef struct slice {
 } slice;
 enum { MOST_SLICES = 2 * DV_FUSE_DEMANDS };
 
-// Returns the area of a union of slices: strips between consecutive row bounds,
-// and in each strip the columns that are covered.
+// Returns the area of a union of slices: for each strip between consecutive row
+// bounds, the height times the number of columns covered.
 static int64_t union_area(const slice *s, int n)
 {
     int64_t area = 0, row = INT64_MIN;
@@ -323,13 +326,15 @@ static int64_t union_area(const slice *s, int n)
     }
 }
 
-// The current position of a walk.
+// The current position when walking through a tiling: tile row, tile column and
+// step.
 typedef struct position {
     int64_t y, x, s;
     int last;
 } position;
 
-// Lists the slices of a tensor that a step demands. Returns their number.
+// Lists the slices of an overlapping tensor that the step at a position needs.
+// Returns their number.
 static int list_slices(const trial *t, const dv_fuse_overlap *o, position at,
                        slice *out)
 {
@@ -347,8 +352,8 @@ static int list_slices(const trial *t, const dv_fuse_overlap *o, position at,
     return n;
 }
 
-// Returns the elements of tensors with overlapping demands that are loaded for
-// the step at `now`, which follows that at `before` (NULL: it is the first).
+// Returns the elements that the step `now` loads of tensors with overlapping
+// slices; `before` is the step before it (NULL: there is none).
 static int64_t overlap_load(const trial *t, const position *before,
                             position now)
 {
@@ -394,8 +399,8 @@ static double walk(const trial *t, int by_columns)
 
 // -- Search ------------------------------------------------------------------
 
-// Returns an upper bound of the cost with overlaps: every demand is loaded on
-// its own.
+// Returns an upper bound of the cost if slices of a tensor overlap, as if each
+// of them were loaded separately.
 static double cost_apart(const trial *t, int by_columns)
 {
     dv_fuse_loads apart = *t->loads;
@@ -418,7 +423,8 @@ static void try_depth(trial *t, int64_t k, dv_fuse_tiling *best, int64_t *steps)
     for (int by_columns = 0; by_columns < 2; by_columns++) {
         if (by_columns && (t->nx == 1 || t->ny == 1))
             break;
-        // Without the overlapping tensors it is a lower bound.
+        // This cost ignores tensors with overlapping slices, so it is a lower
+        // bound if there are any.
         double cost = snake_cost(t, by_columns);
         int is_bound = t->loads->n_overlaps && walked > MOST_WALKED;
         if (cost >= best->cost)
@@ -455,7 +461,7 @@ double dv_fuse_exact_cost(const dv_fuse_graph *g, const dv_fuse_profile *p,
     return walk(&t, tiling->by_columns);
 }
 
-// A search among the tilings of a group.
+// A search for the best tiling of a group.
 typedef struct hunt {
     const dv_fuse_graph *g;
     const dv_fuse_profile *p;
@@ -464,9 +470,9 @@ typedef struct hunt {
     int64_t steps;
 } hunt;
 
-// Tries tiles of one size with the depths that are worth it. A deeper step is
-// never worse, so these are the largest depth that fits and the one that cuts
-// the sum evenly into as many steps.
+// Tries tiles of one size with the two depths (terms of the sum per step) worth
+// trying: the largest one that fits, since a deeper step is never worse, and
+// the one that cuts the sum evenly into the same number of steps.
 static void try_size(hunt *s, int64_t w, int64_t h)
 {
     const dv_fuse_profile *p = s->p;
@@ -483,8 +489,8 @@ static void try_size(hunt *s, int64_t w, int64_t h)
         try_depth(&t, balanced, &s->best, &s->steps);
 }
 
-// Tries up to two tiles more or fewer in a row and in a column, as long as that
-// helps.
+// Hill climbing: tries up to two tiles more or fewer per row and per column,
+// and repeats that while the cost falls.
 static void refine(hunt *s)
 {
     enum { AROUND = 2 };
@@ -528,11 +534,10 @@ dv_fuse_tiling dv_fuse_search_tiling(const dv_fuse_graph *g,
 // -- Lower bound -------------------------------------------------------------
 
 // Lower bound of the cost of a tile of mean size, step by step, without slices
-// that steps or tiles may share. A step costs at least max(work, moved) for
-// each of its terms. The last one adds what happens once in a tile; it is
-// cheapest if it has as many terms as possible. A step's cost is convex in the
-// height and in the width of the tile, so that the mean size is a bound for all
-// tiles.
+// that steps or tiles may share. Each term of a step costs at least max(work,
+// moved). The last step adds what occurs once per tile; it is cheapest with as
+// many terms as possible. A step's cost is convex in the tile's height and in
+// its width, so that the mean size gives a bound for all tiles.
 static double least_tile(const trial *t)
 {
     const dv_fuse_profile *p = t->p;
@@ -554,8 +559,8 @@ static double least_tile(const trial *t)
            (work_once > moved_once ? work_once : moved_once);
 }
 
-// Lower bound of the cost of all tilings with as many tiles; the tiles of `t`
-// are the smallest of them, and its depth is the largest.
+// Lower bound of the costs of all tilings with the same number of tiles as `t`,
+// which has the smallest tiles and the largest depth among them.
 static double least_of(const trial *t)
 {
     const dv_fuse_profile *p = t->p;
@@ -583,7 +588,8 @@ static double least_of(const trial *t)
     return most > by_steps ? most : by_steps;
 }
 
-// Returns the largest width of tiles of this height that fits, or 0.
+// Returns the largest width of tiles of height h whose working set fits the
+// scratchpad, or 0.
 static int64_t widest(const dv_fuse_graph *g, const dv_fuse_profile *p,
                       int64_t h)
 {
@@ -624,7 +630,7 @@ double dv_fuse_least_cost(const dv_fuse_graph *g, const dv_fuse_profile *p,
             tried++;
         }
     }
-    // Four of these tries take as long as one step of a search.
+    // Count four of these tries as one search step, since they take as long.
     *steps += 1 + tried / 4;
     return best;
 }

@@ -27,17 +27,18 @@
 
 enum {
     LINE = 16, // approximate number of elements in a cache line
-    // If tiles cut rows into pieces, shorter ones (in elements) are not worth
-    // the access to another memory page.
+    // The fewest elements of a piece of a row into which tiles may cut it: a
+    // shorter one is not worth the access to another memory page.
     PIECE = 256,
 };
 
 typedef dv_cache_chain chain;
 
-// The cheapest partition of the ops before some op into chains: its predicted
-// time, and the last chain. If `levels` is 0, the chain keeps the division that
-// its first op has already, and the ops after it are cut alike; else `cut` are
-// the variables of its first op that are cut.
+// The cheapest partition of the first ops of the program into chains (ops that
+// run together tile by tile): its predicted time, and its last chain. If
+// `levels` is 0, that chain keeps the division of its first op, and cuts the
+// ops after it alike; else `cut` lists the variables of its first op that are
+// cut.
 typedef struct partition {
     double ns;
     int32_t first, levels, cut[DV_CACHE_LEVELS];
@@ -47,7 +48,7 @@ typedef struct partition {
 typedef struct search {
     chain c;
     partition *partitions; // per op: for the ops before it; one more for all
-    // Chains are only priced if they end after this op.
+    // Only chains of ops that end after this op are priced.
     int32_t covered;
     int32_t priced; // the end of the longest chain that was priced
 } search;
@@ -59,7 +60,8 @@ static int can_merge(const dv_plan *plan, int32_t i)
            !dv_op_gathers(o) && !plan->divisions[i].pinned;
 }
 
-// Returns the op of the chain that writes the tensor, or -1.
+// Returns the op of the chain (ops that run together tile by tile) that writes
+// the tensor, or -1.
 static int32_t writer_of(const chain *c, int32_t tensor)
 {
     const dv_cache_tensor *t = &c->tensors[tensor];
@@ -127,8 +129,8 @@ static int writes_new(const chain *c, int32_t i)
     return 1;
 }
 
-// Prices the chain as it is now, and keeps it if it is the cheapest way to
-// divide the ops before its end.
+// Prices the current chain of ops, and keeps it if it ends the cheapest
+// partition into chains of all ops up to its end.
 static void offer(search *s);
 
 // Extends the chain (ops that run together tile by tile) by the following ops,
@@ -232,18 +234,18 @@ static void offer(search *s)
     if (c->end <= s->covered)
         return;
     double near = dv_cache_near(c->plan);
-    // Shorter tiles leave room for the operands of products that all tiles
-    // read.
+    // The second size is smaller, so that tiles leave room in the cache for the
+    // operands of matrix products that all tiles read.
     const double caches[] = {near, near * 2 / 3, dv_cache_far(c->plan)};
     double before = s->partitions[c->first].ns;
     partition *to = &s->partitions[c->end];
-    // Ops that use little of their operands twice gain nothing from tiles that
+    // Only matrix products reuse their operands enough to gain from tiles that
     // exceed the cache of a core.
     for (int i = 0; i < (c->work.n_products ? 3 : 1); i++) {
         int64_t len = tile_length(c, caches[i]);
         double ns = len > 0 ? before + dv_cache_price(c, len) : to->ns;
-        // If iterations of the outer levels read the same data, tiles of all of
-        // them at once may be cheaper.
+        // If iterations of the outer levels of tiling read the same data, tiles
+        // that cover several of these iterations may be cheaper.
         if (len > 0 && c->end > s->priced && !i && !c->work.shared)
             s->priced = c->end;
         if (ns >= to->ns)
@@ -255,9 +257,9 @@ static void offer(search *s)
     }
 }
 
-// Prices the chains from op i on that are tiled along variable v, up to op
-// `end`. If their tiles do not fit the cache, or are too few, it also cuts them
-// along inner variables.
+// Prices the chains of ops from op i on that are tiled along variable v, up to
+// op `end`. If their tiles do not fit the cache or are fewer than the cores, it
+// also cuts the chains along inner variables.
 static void try_cut(search *s, int32_t i, int v, int32_t end)
 {
     chain *c = &s->c;
@@ -279,8 +281,8 @@ static void try_cut(search *s, int32_t i, int v, int32_t end)
     c->levels--;
 }
 
-// Begins a chain whose tiles are those of op `first` as it is divided already.
-// Returns 0 if no other op can be cut like that.
+// Begins a chain (ops that run together tile by tile) that keeps the tiles of
+// op `first`. Returns 0 if no other op can be cut like that.
 static int start_own(chain *c, int32_t first)
 {
     const dv_op *o = &c->plan->ops->ops[first];
@@ -302,7 +304,7 @@ static int start_own(chain *c, int32_t first)
     return c->levels > 0 && can_merge(c->plan, first);
 }
 
-// Cuts op i as the first op of the chain is divided already.
+// Cuts op i into the same slices as the first op of its chain.
 static void cut_alike(const chain *c, int32_t i)
 {
     const dv_op *o = &c->plan->ops->ops[i];
@@ -314,7 +316,8 @@ static void cut_alike(const chain *c, int32_t i)
         slices[c->cut[at][i - c->first]] = first[c->cut[at][0]];
 }
 
-// Finds the variables of op i that are cut if it follows the chain.
+// Finds which variables of op i must be cut so that its tiles match those of
+// the chain of ops before it. Returns 0 if there are none.
 static int find_cuts(chain *c, int32_t i)
 {
     const dv_op *o = &c->plan->ops->ops[i];
@@ -329,7 +332,8 @@ static int find_cuts(chain *c, int32_t i)
     return v < o->n_vars;
 }
 
-// Returns whether op i can run after the chain in the same tiles.
+// Returns whether op i can run tile by tile together with the chain of ops that
+// ends before it.
 static int may_follow(chain *c, int32_t i)
 {
     return i - c->first < DV_CACHE_CHAIN && !c->edge[i] &&
@@ -338,9 +342,9 @@ static int may_follow(chain *c, int32_t i)
            reads_chain(c, i) && find_cuts(c, i);
 }
 
-// Prices the product i as it is divided already, with the ops after it that can
-// be cut like that: it keeps its tiles in several dimensions, and its results
-// need not leave the core. `ns` is the time up to and with op i.
+// Prices a chain of product i, with the tiles that it has already, and the ops
+// after it that can be cut like it: then its results can stay in the core's
+// cache. `ns` is the time of all ops up to and including i.
 static void try_own(search *s, int32_t i, double ns)
 {
     chain *c = &s->c;
@@ -371,7 +375,7 @@ static void try_from(search *s, int32_t i)
     double alone = s->partitions[i].ns + dv_cache_alone(plan, i);
     if (alone < s->partitions[i + 1].ns)
         s->partitions[i + 1] = (partition){.ns = alone, .first = i};
-    // After the time limit every op is a group.
+    // After the time limit, op i is only priced as a group of its own.
     if (dv_stop_late())
         return;
     try_own(s, i, alone);
@@ -385,7 +389,8 @@ static void try_from(search *s, int32_t i)
     }
 }
 
-// Makes an op, as it is divided already, and the ops that follow it a group.
+// Makes ops first..end - 1 one group, all cut like the first one, which keeps
+// its division.
 static dv_status make_own_group(dv_plan *plan, chain *c, int32_t first,
                                 int32_t end, dv_group *g, dv_diag *diag)
 {
@@ -410,7 +415,8 @@ static dv_status make_own_group(dv_plan *plan, chain *c, int32_t first,
     return dv_plan_deal(plan, first, g, diag);
 }
 
-// Cuts the ops of a chain as the search has found, and makes them a group.
+// Makes the last chain of partition w, whose ops run together tile by tile, a
+// group, and cuts its ops as the search has decided.
 static dv_status make_group(dv_plan *plan, search *s, const partition *w,
                             int32_t end, dv_group *g, dv_diag *diag)
 {
@@ -427,7 +433,8 @@ static dv_status make_group(dv_plan *plan, search *s, const partition *w,
     return join(plan, c, g, diag);
 }
 
-// Makes groups of the chains of the cheapest partition.
+// Makes each chain (ops that run together tile by tile) of the cheapest
+// partition a group.
 static dv_status make_groups(dv_plan *plan, search *s, dv_arena *arena,
                              dv_diag *diag)
 {

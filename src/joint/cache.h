@@ -6,41 +6,45 @@
 
 enum { DV_CACHE_CHAIN = 32, DV_CACHE_LEVELS = 4 };
 
-// What the price of a chain needs to know of a tensor.
+// What pricing a chain (ops that run together tile by tile) needs to know of a
+// tensor.
 typedef struct dv_cache_tensor {
     int32_t n_readers; // ops of the program that read it
     int lasts;         // 1 if it is no temporary, or several ops write it
     int written;       // 1 if an op writes it
-    // The number of the chain that used it last, the op of that chain that
-    // writes it (-1: none), and how many other ops read it.
+    // The number of the chain of ops that used the tensor last, the op of that
+    // chain that writes it (-1: none), and the number of its readers that are
+    // not in that chain yet.
     int32_t chain, writer, n_left;
-    // While it is written for ops outside of the chain: what that costs,
-    // per value of the innermost cut variable.
+    // The time to store it for ops outside of the chain, per value of the
+    // innermost cut variable; 0 if only the chain uses it.
     double written_ns;
     double room_bytes; // what it adds to the bytes in use per value
     int passes;        // 1 if only products have read it
 } dv_cache_tensor;
 
-// The work of a chain, as a function of the number of values of the innermost
-// cut variable in a tile. "Per value" means for each of these values.
+// The work of a chain of ops, as a function of the number of values of the
+// innermost cut variable that a tile covers. "Per value" means for each of
+// these values.
 typedef struct dv_cache_work {
-    // Bytes that the ops touch per value, and in every tile, whatever its size.
-    // They share the core's cache.
+    // The bytes in the core's cache that the ops touch: per value, and in every
+    // tile regardless of its size.
     double point_bytes, fixed_bytes;
-    // Of the bytes per value: what is still in use, since temporaries share
-    // memory if their ops run one by one; and the most that was.
+    // Live bytes per value after the last op, and their maximum so far:
+    // temporaries share memory if their ops run one by one.
     double live_bytes, most_bytes;
-    // The same of operands of products, which pass through the cache: bytes per
-    // value, and in every tile.
+    // Bytes of operands of matrix products, which are streamed through the
+    // cache: per value, and in every tile.
     double passing_bytes, streamed_bytes;
-    // Bytes per value that ops write, and that they read because an earlier op
-    // of the tile has used them.
+    // Bytes per value of accesses within a tile: writes of temporaries, and
+    // reads of what an earlier op of the tile has accessed.
     double own_bytes;
-    // Time per value to compute and to pack operands of products, and to move
-    // what other groups use; time to load what every tile reads; other time per
-    // tile, to pack that, and at the ends of pieces of rows.
+    // Times in ns. Per value: to compute, and to pack operands of products; to
+    // move data shared with other groups. Per tile: to load what every tile
+    // reads; to pack that, and for pieces of rows.
     double point_ns, moved_ns, loaded_ns, tile_ns;
-    // Bytes of the largest tensor of which tiles cut rows into pieces; 0: none.
+    // Bytes of the largest tensor whose rows are cut into pieces by tiles; 0 if
+    // there is none.
     double rows_bytes;
     int n_products;
     int shared; // 1 if iterations of the outer levels touch the same bytes
@@ -74,27 +78,29 @@ int dv_cache_dim(const dv_op *o, const dv_access *a, int v);
 // Returns whether the op is a contraction in which some operand is reused for
 // several results, such as a matrix product.
 int dv_cache_is_product(const dv_op *o);
-// Returns the number of iterations of all levels of tiling but the innermost.
+// Returns the number of iterations of the outer loops over tiles, those of all
+// levels of tiling but the innermost.
 double dv_cache_outer(const dv_cache_chain *c);
-// Notes that the op writes a tensor of the chain.
+// Records op i of the chain as the writer of its tensor.
 void dv_cache_enter(dv_cache_chain *c, int32_t i);
-// Adds the work of op i to that of a chain which ends before it; all levels of
-// tiling are known.
+// Adds the work of op i to that of the chain of ops that ends before it; the
+// cut variables of all levels of tiling must be known.
 void dv_cache_add(dv_cache_chain *c, int32_t i);
-// Returns the predicted time in ns of a chain in tiles of `len` values, and of
-// an op alone in its own tiles. What all divisions of a program have in common
-// is left out where that is simpler, so that only differences have a meaning.
+// Returns the predicted time in ns of a chain of ops in tiles of `len` values;
+// dv_cache_alone does for an op in its own tiles. Costs that all divisions have
+// in common may be left out, so only differences have a meaning.
 double dv_cache_price(const dv_cache_chain *c, int64_t len);
 // Cuts the result of a product further, along its outermost variable, until the
-// copies of operands with a border that a tile makes fit in half of the core's
-// cache. Returns whether that changed anything.
+// copies that a tile makes of operands with a border (reads beyond their edges)
+// fit in half of the core's cache. Returns whether anything changed.
 int dv_cache_cut_copies(dv_plan *plan, int32_t op);
 double dv_cache_alone(const dv_plan *plan, int32_t op);
-// Returns by how much a chain takes longer if op, which is cut as its first op
-// is, runs after it in the same tiles; infinity if what a tile passes on does
-// not fit the core's cache.
+// Returns the change in predicted time if op, cut like the first op of a chain,
+// runs after it in the same tiles, instead of in a group of its own; infinity
+// if what a tile passes on exceeds the core's cache.
 double dv_cache_after(const dv_cache_chain *c, int32_t op);
-// Returns the bytes of a core's cache, and its share of the last one.
+// Returns the bytes of a core's own cache; dv_cache_far returns those of its
+// share of the last-level cache.
 double dv_cache_near(const dv_plan *plan);
 double dv_cache_far(const dv_plan *plan);
 #endif

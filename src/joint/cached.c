@@ -17,8 +17,9 @@
 // Costs of one core in ns; only their ratios matter.
 typedef struct rates {
     double fma; // multiply-adds of one vector
-    // Per byte from the core's cache, the last cache and main memory. Products
-    // hide more of it behind multiply-adds (nest/cost.c) than other ops do.
+    // Per byte from the core's own cache, the last-level cache and main memory.
+    // Products hide more of that time behind multiply-adds (nest/cost.c) than
+    // other ops do.
     double l2, l3, memory;
     double copied, transposed, gathered; // per element packed
 } rates;
@@ -27,24 +28,25 @@ static const rates avx = {.19, .01, .06, .15, .045, .22, .6};
 enum {
     SYNC_NS = 2000, // threads wait for each other at the end of a group
     CALL_NS = 100,  // an op of a tile begins and ends
-    // Vector instructions per point of an op that is no sum of products.
+    // Vector instructions per point of an op that is not a contraction.
     STEPS = 4,
-    // A store to a line that is not in the cache reads it first.
+    // A store to a line that is not in the cache moves two lines: it reads the
+    // line first.
     STORED = 2,
-    // What an op loses if tiles cut its rows into pieces: each begins in
-    // another place, and half of a line of a product's results is computed in
-    // vain.
+    // The time that an op loses per piece if tiles cut its rows: each piece
+    // begins at another address, and on average a product computes half a cache
+    // line of results per piece in vain.
     LINE = 16, // approximate number of elements in a cache line
     PIECE_NS = 5,
     PACKED_PIECE_NS = 20,
-    // Alone, products are tiled in two dimensions and have longer rows. The
-    // counts do not show all of that, so that a chain must be cheaper by this
-    // percentage.
+    // A chain of ops must be cheaper by this percentage, because the estimate
+    // leaves out some advantages of a product alone, which is tiled in two
+    // dimensions and has longer rows.
     MARGIN = 5
 };
 
-// Returns the rates of the target: those of the table, or what its description
-// says of multiply-adds and main memory.
+// Returns the target's rates: from a table, or derived from its description's
+// figures for multiply-adds and main memory.
 static rates rates_of(const dv_plan *plan)
 {
     const dv_target *t = &plan->target;
@@ -68,8 +70,8 @@ double dv_cache_far(const dv_plan *plan)
     return (double)dv_max_i64(t->l3_bytes, plan->scratch.capacity_bytes);
 }
 
-// Returns the cost of a byte of data of this size. A cache is as good as full
-// when three quarters of it are used.
+// Returns the cost per byte of accessing a working set of this many bytes. It
+// is assumed to fit a cache if it takes at most three quarters of it.
 static double rate_of(const dv_plan *plan, double bytes)
 {
     rates r = rates_of(plan);
@@ -111,9 +113,9 @@ static int last_var(const dv_op *o, const dv_access *a)
     return -1;
 }
 
-// Returns the time to pack an element of an operand of a product: it is
-// transposed if neighbours in memory are summed up, and gathered if they do not
-// belong to neighbouring rows of the result.
+// Returns the time to pack an element of an operand of a product. The operand
+// is transposed if its last dim is summed over, and gathered if neighbours in
+// memory do not belong to neighbouring rows of the result.
 static double pack_ns(const dv_plan *plan, const dv_op *o, const dv_access *a)
 {
     rates r = rates_of(plan);
@@ -145,17 +147,17 @@ static double all_bytes(const dv_plan *plan, int32_t tensor)
     return (double)dv_tensor_bytes(&plan->ops->tensors[tensor]);
 }
 
-// Returns the cost of a byte of a tensor that other groups use, too. Between
-// the groups, a cache keeps it together with what else they touch, which is
-// about as much again.
+// Returns the cost per byte of a tensor that several groups use. Assume that
+// the data accessed between these uses takes as much cache as the tensor
+// itself, hence the factor 2.
 static double shared_ns(const dv_plan *plan, int32_t tensor)
 {
     double share = all_bytes(plan, tensor) / (double)plan->target.cores;
     return rate_of(plan, 2 * share);
 }
 
-// What an access touches: the bytes per value of the innermost cut variable or,
-// if that does not cut it, per tile.
+// The bytes that an access touches: per value of the innermost cut variable if
+// its index depends on that, else per tile.
 typedef struct touched {
     double bytes;
     int cut;    // 1 if it is per value
@@ -163,7 +165,7 @@ typedef struct touched {
 } touched;
 
 // Returns how many elements of dim d an access touches while variable `fixed`
-// has one value and the others have all of theirs; -1: none is fixed.
+// has one value and all other variables vary; -1: none is fixed.
 static double reach(const dv_plan *plan, const dv_op *o, const dv_access *a,
                     int d, int fixed)
 {
@@ -175,8 +177,8 @@ static double reach(const dv_plan *plan, const dv_op *o, const dv_access *a,
     return x->via < 0 && n < all ? n : all;
 }
 
-// Returns whether an access touches other elements for every value of variable
-// v: x[i], or x[8 * i + j] with j below 8.
+// Returns whether an access touches disjoint elements for different values of
+// variable v: x[i], or x[8 * i + j] with j below 8.
 static int is_apart(const dv_plan *plan, const dv_op *o, const dv_access *a,
                     int v)
 {
@@ -206,8 +208,8 @@ static touched touched_by(const dv_cache_chain *c, int32_t i,
     return t;
 }
 
-// Returns what the ops of this chain so far have told about a tensor. If they
-// have not accessed it, *new is 1 and nothing is known yet.
+// Returns the record of a tensor for the current chain of ops. *new is 1 if no
+// op of the chain has accessed the tensor before; then the record is reset.
 static dv_cache_tensor *known(const dv_cache_chain *c, int32_t tensor, int *new)
 {
     dv_cache_tensor *x = &c->tensors[tensor];
@@ -309,7 +311,7 @@ static double pieces_ns(const dv_plan *plan, const dv_op *o, int r,
     return pieces * (PACKED_PIECE_NS + compute_ns(plan, o, vain));
 }
 
-// Frees the room of the temporaries of the chain that op i reads last.
+// Frees the memory of the temporaries whose last reader is op i of the chain.
 static void free_room(dv_cache_chain *c, int32_t i)
 {
     const dv_op *o = &c->plan->ops->ops[i];
@@ -353,13 +355,16 @@ double dv_cache_price(const dv_cache_chain *c, int64_t len)
     double n = (double)c->n[c->levels - 1];
     double pieces = (double)dv_ceil_div((int64_t)n, len);
     double tiles = ceil(outer * pieces / cores), once = ceil(outer / cores);
-    // The last tile of a range may be short, so that cores take more of them.
+    // The last tile of a range may be short: use the mean number of values per
+    // tile, n / pieces.
     double values = tiles * n / pieces;
     double room = dv_cache_room(w) * (double)len + w->fixed_bytes;
     double passing = w->passing_bytes * (double)len + w->streamed_bytes;
-    // What every tile reads stays in the core's cache if it fits there too.
+    // What every tile reads is loaded once if it fits the core's cache together
+    // with the rest of a tile, else by every tile.
     double loads = room + passing <= dv_cache_near(c->plan) ? once : tiles;
-    // Ops that are no products run row by row, where they can (exec/op/rows.h).
+    // Without products, ops run row by row where they can (exec/op/rows.h), so
+    // that their temporaries stay in the core's own cache.
     double own = w->own_bytes * rate_of(c->plan, w->n_products ? room : 0);
     double ns = values * (w->point_ns + own) +
                 tiles * (w->tile_ns + (double)(c->end - c->first) * CALL_NS) +
@@ -369,7 +374,7 @@ double dv_cache_price(const dv_cache_chain *c, int64_t len)
 }
 
 // Returns the largest number of elements of a tensor that an access touches in
-// a tile of the op's own division.
+// a tile, with the op's current division into tiles.
 static double elems_of_tile(const dv_plan *plan, int32_t op, const dv_access *a)
 {
     const dv_op *o = &plan->ops->ops[op];
@@ -386,7 +391,8 @@ static double elems_of_tile(const dv_plan *plan, int32_t op, const dv_access *a)
     return n;
 }
 
-// Returns how many tiles of the op's own division the busiest core computes.
+// Returns how many of the op's tiles, by its current division, the busiest core
+// computes.
 static double tiles_of_core(const dv_plan *plan, int32_t op)
 {
     return ceil((double)dv_plan_n_tiles(plan, op) / (double)plan->target.cores);
@@ -423,8 +429,8 @@ double dv_cache_after(const dv_cache_chain *c, int32_t op)
     return ns;
 }
 
-// Returns the bytes of the copies of operands with a border that a tile of the
-// op makes.
+// Returns the bytes that a tile of the op copies of operands with a border
+// (reads beyond their edges).
 static double copied_bytes(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
@@ -437,7 +443,7 @@ static double copied_bytes(const dv_plan *plan, int32_t op)
 }
 
 // Returns the outermost variable of the result on which an operand with a
-// border depends, or -1.
+// border (reads beyond its edges) depends, or -1.
 static int border_var(const dv_op *o)
 {
     for (int v = 0; v < o->n_vars && !o->vars[v].reduce; v++)

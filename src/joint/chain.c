@@ -20,9 +20,10 @@
 #include "joint/joint.h"
 #include <string.h>
 
-// MAX_CHAINS are considered, and MAX_PLANNED trials of each round are planned.
-// The search ends when the ops of all estimated trials together reach
-// MAX_ESTIMATED, or those of all planned trials MAX_PLANNED_OPS.
+// A chain is a set of ops cut by the same variables; a trial cuts one or two of
+// at most MAX_CHAINS. Each round plans its MAX_PLANNED best trials. The search
+// ends when estimated trials have MAX_ESTIMATED ops together, or planned ones
+// MAX_PLANNED_OPS.
 enum {
     MAX_CHAINS = 8,
     MAX_PLANNED = 4,
@@ -36,8 +37,8 @@ typedef struct chain {
     double bytes; // of the tensors that its ops write
 } chain;
 
-// Cuts the variables of chain a[0] into slices of len[0], those of a[1], unless
-// it is negative, into slices of len[1].
+// A trial cuts the variables of chain a[0] into slices of len[0] and those of
+// chain a[1], unless a[1] is negative, into slices of len[1].
 typedef struct trial {
     int32_t a[2];
     int64_t len[2], n[2];
@@ -74,7 +75,8 @@ int32_t dv_alike_root(const dv_alike *s, int32_t op, int var)
     return root_of(s, s->var_at[op] + var);
 }
 
-// Makes two nodes members of the same set, represented by the lower number.
+// Merges the sets of two union-find nodes; the lower of the two roots
+// represents the union.
 static void join(const dv_alike *s, int32_t a, int32_t b)
 {
     a = root_of(s, a);
@@ -129,7 +131,8 @@ int dv_alike_make(dv_alike *s, const dv_plan *plan, dv_arena *arena)
             continue;
         for (int k = 0; k <= o->n_reads; k++)
             join_access(s, p, i, dv_op_access(o, k));
-        // Equal ops, as in the layers of a model, are cut alike.
+        // Equal ops, as in the layers of a model, must be cut alike, so their
+        // variables belong to the same set.
         int32_t like = plan->divisions[i].like;
         for (int v = 0; v < o->n_vars && like != i; v++)
             join(s, s->var_at[i] + v, s->var_at[like] + v);
@@ -137,8 +140,9 @@ int dv_alike_make(dv_alike *s, const dv_plan *plan, dv_arena *arena)
     return 1;
 }
 
-// Returns the variable of an op by which a chain cuts it, or -1: the first one
-// that is not reduced, because cutting a sum leaves partial results.
+// Returns the variable of an op that is in the set `root`, by which a chain
+// cuts the op, or -1. Reduced variables are not used, because cutting a sum
+// leaves partial results.
 static int var_in(const chains *c, int32_t op, int32_t root)
 {
     const dv_op *o = &c->plan->ops->ops[op];
@@ -163,7 +167,8 @@ static int find_vars(chains *c)
     return 1;
 }
 
-// Lists the chains whose ops write most bytes. Returns 0 when out of memory.
+// Lists the MAX_CHAINS chains (ops cut by the same variables) whose ops write
+// most bytes. Returns 0 when out of memory.
 static int find_chains(chains *c)
 {
     const dv_program *p = c->plan->ops;
@@ -200,8 +205,8 @@ static int find_chains(chains *c)
 }
 
 // Deals tile (x, y) of the two cut variables, with x in 0..n[0] and y in
-// 0..n[1], to core x * n[1] + y, in all ops alike. Returns 0 when out of
-// memory.
+// 0..n[1], to core x * n[1] + y, in all ops alike, so that a core finds its
+// operands. Returns 0 when out of memory.
 static int deal(const chains *c, int32_t op, const trial *t, const int *var)
 {
     dv_plan *plan = c->plan;
@@ -225,9 +230,9 @@ static int deal(const chains *c, int32_t op, const trial *t, const int *var)
     return 1;
 }
 
-// Cuts one op as a trial says, if that is legal and does not take longer to
-// compute than the op took as the pass "divide" cut it. Returns whether it is,
-// or -1 when out of memory.
+// Cuts one op as a trial says, if that is legal and takes no longer to compute
+// than the division that the pass "divide" chose. Returns 1 if the op was cut,
+// 0 if not, -1 when out of memory.
 static int cut_op(const chains *c, int32_t op, const trial *t)
 {
     const dv_plan *plan = c->plan;
@@ -262,8 +267,8 @@ static int cut_op(const chains *c, int32_t op, const trial *t)
     return deal(c, op, t, var) ? 1 : -1;
 }
 
-// Changes the best plan so far as a trial says. Returns the number of ops that
-// it cuts, or -1 when out of memory.
+// Restores the best plan so far and cuts its ops as a trial says. Returns the
+// number of ops cut, or -1 when out of memory.
 static int32_t apply(const chains *c, const trial *t)
 {
     int32_t n = 0;
@@ -284,8 +289,8 @@ static int is_better(const dv_joint_price *a, const dv_joint_price *b)
     return dv_joint_no_higher(a, b) && dv_joint_cheaper(a, b);
 }
 
-// Estimates a trial and keeps it among the MAX_PLANNED best of this round.
-// Returns 0 when out of memory.
+// Estimates a trial (a way to cut chains of ops) and keeps it if it is among
+// the MAX_PLANNED best of this round. Returns 0 when out of memory.
 static int estimate(chains *c, trial *t, trial *top, int32_t *n)
 {
     if (c->estimated >= MAX_ESTIMATED || dv_stop_late())
@@ -310,8 +315,8 @@ static int estimate(chains *c, trial *t, trial *top, int32_t *n)
     return 1;
 }
 
-// Sets the length and number of slices of the k-th chain of a trial. Returns 0
-// if there are fewer than two slices.
+// Sets the length and number of slices of the k-th chain of a trial, at most
+// `most` slices. Returns 0 if there are fewer than two.
 static int set_cut(const chains *c, trial *t, int k, int32_t chain_no,
                    int64_t most)
 {
@@ -322,8 +327,8 @@ static int set_cut(const chains *c, trial *t, int k, int32_t chain_no,
     return t->n[k] > 1;
 }
 
-// Estimates all trials: pairs of chains, with all cores or a half, a quarter
-// and so on of them for the first one.
+// Estimates all trials: every pair of chains, where the first one is cut over
+// all cores, a half of them, a quarter and so on.
 static int estimate_all(chains *c, trial *top, int32_t *n)
 {
     for (int32_t a = 0; a < c->n; a++) {
@@ -348,7 +353,7 @@ static int estimate_all(chains *c, trial *top, int32_t *n)
     return 1;
 }
 
-// Plans the trials that are estimated to be best. *improved is set if one of
+// Plans the trials with the best estimates. *improved is set to 1 if one of
 // them became the best plan.
 static dv_status plan_top(chains *c, const trial *top, int32_t n, int *improved)
 {

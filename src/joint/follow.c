@@ -65,9 +65,9 @@ int dv_joint_spans_fit(const dv_plan *plan, const dv_divide_space *s,
     return 1;
 }
 
-// Returns whether the accumulators of an op that sums up its parts in a loop
-// over tiles with other ops are in a home. *relies is set to 1 if there is such
-// an op.
+// Returns whether all accumulators of partial sums, of ops that are in a loop
+// over tiles with other ops, are kept in scratchpads. *relies is set to 1 if
+// there is such an op.
 static int sums_hold(const dv_plan *plan, int *relies)
 {
     int32_t sums = 0;
@@ -132,8 +132,8 @@ void dv_joint_drop_traffic(dv_cost_work *w, const dv_divide_space *s, int k,
 }
 
 // Returns the predicted time of the op with its current division, and the bytes
-// that all cores transfer, without traffic for operands that are resident in
-// the scratchpads. Sets *missing to a bit mask of the reads that are not.
+// that all cores transfer, excluding operands that are resident in the
+// scratchpads. *missing becomes a bit mask of the reads that are not.
 static dv_joint_price price(const follower *f, uint32_t *missing)
 {
     const dv_plan *plan = f->plan;
@@ -190,9 +190,8 @@ static int cut_alike(const follower *f, int r, const dv_view *has)
     return dv_joint_spans_fit(plan, f->space, &s);
 }
 
-// Deals (assigns) each core the tile of the op that needs the part of operand r
-// that the core holds. Returns 1; 0 if some tile has no core; -1 when out of
-// memory.
+// Deals each core the tile of the op that reads the part of operand r that this
+// core holds. Returns 1; 0 if some tile has no core; -1 when out of memory.
 static int deal_like_operand(const follower *f, int r, const dv_view *has)
 {
     const dv_plan *plan = f->plan;
@@ -292,7 +291,8 @@ static int look_up(follower *f)
     return 1;
 }
 
-// Notes what the op reads and writes, for the ops after it.
+// Records the op's write and reads (defining op, last reader) for the decisions
+// on later ops.
 static void pass_op(const follower *f)
 {
     const dv_op *o = &f->plan->ops->ops[f->op];
@@ -364,7 +364,8 @@ int dv_joint_estimate(dv_joint_price *out, dv_plan *plan,
             dv_joint_price x = price(&f, &missing);
             out->us += x.us;
             out->bytes += x.bytes;
-            // A tensor that some op reads from main memory is written there.
+            // A tensor that some op reads from main memory must be written
+            // there, which costs traffic once.
             for (int r = 0; r < p->ops[i].n_reads; r++) {
                 int32_t t = p->ops[i].reads[r].tensor;
                 if (!(missing >> r & 1) || stored[t] || f.def[t] < 0)

@@ -66,7 +66,8 @@ static int32_t largest_unplaced(const dv_plan *plan, const uint8_t *tried)
     return best;
 }
 
-// Restores the best plan, and computes its live ranges if they are not known.
+// Restores the best plan, and computes its live ranges if `life` does not have
+// them yet.
 static dv_status restore_best(improver *x)
 {
     dv_plan_snapshot_restore(&x->best, x->plan);
@@ -78,8 +79,8 @@ static dv_status restore_best(improver *x)
     return DV_OK;
 }
 
-// Changes the best plan in one way, another order of ops (tensor < 0) or a
-// tensor that is computed twice, and keeps the change if it saves traffic.
+// Restores the best plan and changes it in one way: reorders its ops (tensor <
+// 0) or computes a tensor twice. Keeps the change if it saves traffic.
 static dv_status try_change(improver *x, int32_t tensor)
 {
     DV_TRY(restore_best(x));

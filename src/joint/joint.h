@@ -22,14 +22,14 @@
 #include "divide/divide.h"
 #include "scratch/scratch.h"
 
-// Analyses every op that can be divided; ops of the same shape share one
-// result. Returns NULL when out of memory.
+// Analyses how each op can be divided into slices; ops of the same shape share
+// one result. Returns NULL when out of memory.
 dv_divide_space **dv_joint_spaces(const dv_plan *plan, dv_arena *arena);
 // Changes divisions (slices of the ops) and deals (assignments of tiles to
-// cores) of the plan so that more operands are found on their cores (joint.c):
-// op by op following the operands, or by a search like that of Torch-Spyre, the
-// PyTorch backend of IBM's Spyre accelerator. What is resident is not changed.
-// With `always`, ops follow even where that is not cheaper.
+// cores) so that more operands are found on their cores: op by op, following
+// the operands, or by a search like that of Torch-Spyre (PyTorch backend of
+// IBM's Spyre accelerator). What is resident is not changed. With `always`, ops
+// follow even where that is not cheaper.
 dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
                           dv_divide_space *const *spaces, int always,
                           dv_arena *arena, dv_diag *diag);
@@ -52,113 +52,119 @@ typedef struct dv_joint_trial dv_joint_trial;
 typedef struct dv_joint_tried {
     dv_joint_trial *last;
 } dv_joint_tried;
-// Notes how a plan cuts its ops; returns NULL when out of memory.
-// dv_joint_end_trial adds it to the list, with its price.
+// Starts the record of a compared plan with how it cuts its ops; returns NULL
+// when out of memory. dv_joint_end_trial adds the price and lists it.
 dv_joint_trial *dv_joint_begin_trial(const dv_plan *plan, dv_arena *arena);
 void dv_joint_end_trial(dv_joint_tried *tried, dv_joint_trial *t,
                         const dv_joint_price *price);
-// Sets, for each op of a plan with this price, what is reported of the plans
-// that cut it otherwise (dv_division.n_otherwise).
+// Sets, for each op of a plan with this price, the report on the compared plans
+// that cut the op differently (dv_division.n_otherwise).
 void dv_joint_report_tried(const dv_joint_tried *tried, dv_plan *plan,
                            const dv_joint_price *price);
-// Chooses which tensors are resident, and returns the price of the plan then.
+// Chooses which tensors are resident in scratchpads, and stores the price of
+// the resulting plan in *out.
 dv_status dv_joint_assess(dv_joint_price *out, dv_plan *plan,
                           const dv_scratch_rules *rules, dv_arena *arena,
                           dv_diag *diag);
-// Estimates the price of a plan in which no tensor is resident yet, as if every
-// tensor that fits a scratchpad alone were. Stops when the price exceeds the
-// limit in time or traffic, unless that is NULL. Returns 0 when out of memory.
+// Estimates the price of a plan in which no tensor is resident yet, as if all
+// tensors that individually fit a scratchpad were. Stops when the price exceeds
+// *limit (NULL: none) in time or traffic. Returns 0 when out of memory.
 int dv_joint_estimate(dv_joint_price *out, dv_plan *plan,
                       const dv_scratch_rules *rules,
                       dv_divide_space *const *spaces,
                       const dv_joint_price *limit, dv_arena *arena);
-// Sets of variables of ops and dims of tensors that are indexed alike: `up` has
-// a node per variable (from var_at[op]) and dim (from dim_at[tensor]), which
-// leads to the representative of its set.
+// Union-find sets of variables of ops and dims of tensors that index each
+// other, and so can be cut alike. `up` has a node per variable (from
+// var_at[op]) and dim (from dim_at[tensor]), which leads to the root of its
+// set.
 typedef struct dv_alike {
     int32_t *up, *var_at, *dim_at;
 } dv_alike;
-// Finds the sets; returns 0 when out of memory. dv_alike_root returns the
-// number of the set of a variable.
+// Finds the sets of variables and dims that can be cut alike; returns 0 when
+// out of memory. dv_alike_root returns the set of a variable.
 int dv_alike_make(dv_alike *out, const dv_plan *plan, dv_arena *arena);
 int32_t dv_alike_root(const dv_alike *s, int32_t op, int var);
-// Returns whether this pass may change the division of an op.
+// Returns whether the joint pass may change how an op is divided into slices.
 int dv_joint_may_cut(const dv_plan *plan, int32_t op);
-// Cuts chains of ops by the same variables (chain.c) where that makes the plan
-// cheaper; *price is its price before and after.
+// Cuts chains of ops by the same variables (chain.c) if that makes the plan
+// cheaper; *price is the plan's price, which the call updates.
 dv_status dv_joint_chains(dv_plan *plan, const dv_scratch_rules *rules,
                           dv_divide_space *const *spaces, dv_joint_price *price,
                           dv_arena *arena, dv_diag *diag);
 // Tries other divisions of single ops (menu.c) and keeps those that make the
-// plan cheaper; *price is its price before and after.
+// plan cheaper; *price is the plan's price, which the call updates.
 dv_status dv_joint_menus(dv_plan *plan, const dv_scratch_rules *rules,
                          dv_divide_space *const *spaces, dv_joint_price *price,
                          dv_arena *arena, dv_diag *diag);
 // Chooses the divisions of all ops at once (together.c), and keeps them if that
-// makes the plan cheaper; *price is its price before and after.
+// makes the plan cheaper; *price is the plan's price, which the call updates.
 dv_status dv_joint_together(dv_plan *plan, const dv_scratch_rules *rules,
                             dv_divide_space *const *spaces,
                             dv_joint_price *price, dv_arena *arena,
                             dv_diag *diag);
-// Leaves the traffic of access k out of the work of an op that runs in so many
-// rounds.
+// Subtracts the main memory traffic of access k from the work of an op whose
+// tiles each core computes in this number of rounds.
 void dv_joint_drop_traffic(dv_cost_work *w, const dv_divide_space *s, int k,
                            const dv_splits *d, double rounds);
-// A plan with loops over tiles that dv_joint_tiles has found.
+// The loops over tiles (all ops of a group for one tile, then for the next)
+// that dv_joint_tiles has found for a plan.
 typedef struct dv_tile_loops {
     int found; // 0 if there are none
-    // Per op: its number before, and its space. The order of ops may change:
-    // those that are independent of a loop run before it.
+    // Per op: its number before the search, and the divisions it can have. The
+    // order of ops may change: those that are independent of a loop run before
+    // it.
     int32_t *order;
     dv_divide_space **spaces;
     int reordered;
-    // 1 if a tensor must be resident, because a tile would reach too far of it
-    // in main memory.
+    // 1 if the plan is legal only while a tensor is resident, for example
+    // because a tile would exceed the span limit on it in main memory.
     int relies;
 } dv_tile_loops;
-// Makes consecutive ops one group whose cores loop over tiles (tiles.c) where
-// that makes the plan, which has this price, cheaper.
+// Merges consecutive ops into one group whose cores loop over tiles (tiles.c)
+// where that lowers the plan's price, which is `price` before.
 dv_status dv_joint_tiles(dv_tile_loops *out, dv_plan *plan,
                          const dv_scratch_rules *rules,
                          dv_divide_space *const *spaces, dv_joint_price price,
                          dv_arena *arena, dv_diag *diag);
-// Equal layers of a program, and its plan with three of them (layers.c).
+// A range of equal layers of a program. The folded plan has only three of them,
+// so that planning is faster (layers.c).
 typedef struct dv_layer_region {
     int32_t first, n_layers, layer; // `layer`: number of ops of a layer
 } dv_layer_region;
 typedef struct dv_layers {
     dv_plan part; // the folded plan; its program is `program`
     dv_program program;
-    // Per op of the whole plan: the op of the folded one that stands for it;
-    // and per op of that: its number in the whole plan.
+    // Per op of the whole plan: the op of the folded plan that stands for it;
+    // per op of the folded plan: its number in the whole plan.
     int32_t *folded, *whole;
     dv_layer_region *regions;
     int32_t n_regions;
 } dv_layers;
-// Folds the equal layers of a plan. Returns 1; 0 if there are none; -1 when out
-// of memory. Until dv_layers_unfold, only the folded plan may allocate memory.
+// Makes a plan with only three of the equal layers of each region. Returns 1; 0
+// if there are no such layers; -1 when out of memory. Until dv_layers_unfold,
+// only the folded plan may allocate memory.
 int dv_layers_fold(dv_layers *out, const dv_plan *plan, dv_arena *arena);
-// Divides all layers of the plan as the folded plan is divided now; `loops`
-// says what dv_joint_tiles did there, and afterwards what that is in the whole
-// plan. Returns 1; 0 if layers cannot be repeated; -1 when out of memory.
+// Divides all layers of the whole plan like those of the folded plan. `loops`
+// has the loops over tiles of the folded plan, and afterwards those of the
+// whole one. Returns 1; 0 if layers cannot be repeated; -1 when out of memory.
 int dv_layers_unfold(const dv_layers *l, dv_plan *plan, dv_tile_loops *loops,
                      dv_arena *arena);
-// Returns into how many slices the variables of an op are cut.
+// Stores in *d into how many slices each variable of an op is cut.
 void dv_joint_splits(const dv_plan *plan, int32_t op, dv_splits *d);
-// Returns whether a division respects the target's limit on the bytes of a
-// tensor between the first and the last one that a core accesses.
+// Returns whether a division respects the target's span limit: the bytes of a
+// tensor from the first to the last one that a core accesses.
 int dv_joint_spans_fit(const dv_plan *plan, const dv_divide_space *s,
                        const dv_splits *d);
 
-// Returns whether a plan whose homes are chosen is legal: the same limit is
-// respected, as of tensors that are only in the scratchpads nothing is accessed
-// in main memory; and where loops over tiles sum up parts, the accumulators are
-// in a home. *relies is set to whether that is because of some home.
+// Returns whether a plan with chosen scratchpad residents is legal: accesses to
+// main memory respect the target's span limit, and accumulators of sums in
+// loops over tiles are resident. *relies is set to whether that is so only
+// because some tensor is resident.
 int dv_joint_homes_hold(const dv_plan *plan, dv_divide_space *const *spaces,
                         int *relies);
 
-// Chooses residents and groups like dv_scratch_choose_homes, and also tries
-// other orders of ops and recomputation (improve.c).
+// Chooses scratchpad residents and groups like dv_scratch_choose_homes, and
+// also tries other orders of ops and recomputation (improve.c).
 dv_status dv_joint_improve(dv_plan *plan, const dv_scratch_rules *rules,
                            dv_arena *arena, dv_diag *diag);
 
@@ -169,11 +175,12 @@ int dv_plan_rearrange(dv_plan *plan, const int32_t *order, int32_t n);
 // Reorders ops so that fewer bytes are live (order.c). Returns 1 if the order
 // changed, 0 if not, -1 when out of memory.
 int dv_reorder(dv_plan *plan, const dv_life *life);
-// Runs the op that writes a tensor a second time, for the late readers of the
-// tensor. Returns 1 if the plan changed, 0 if not, -1 when out of memory.
+// Runs the op that writes a tensor a second time, for readers after a long gap,
+// so that the tensor is not live in between. Returns 1 if the plan changed, 0
+// if not, -1 when out of memory.
 int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor);
-// Renumbers tensors and renames ops in the order of the plan's text, once a
-// reordering or recomputation is accepted.
+// Once a reordering or recomputation is accepted: renumbers tensors and renames
+// ops in the order of the plan's text.
 dv_status dv_reorder_finish(dv_plan *plan, dv_diag *diag);
 
 // For a machine whose memories near the cores are caches: merges ops whose

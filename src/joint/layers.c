@@ -14,9 +14,10 @@
 #include "joint/joint.h"
 #include <string.h>
 
-// A region has at least MIN_LAYERS layers. A layer may begin again at one of
-// the next MAX_CANDIDATES ops that are like its first. Programs are folded if
-// that leaves out at least MIN_FOLDED ops.
+// A region is a range of at least MIN_LAYERS equal layers. The second layer may
+// begin at one of the next MAX_CANDIDATES ops that are like its first one. A
+// program is folded (keeps three layers per region) if that leaves out at least
+// MIN_FOLDED ops.
 enum { MIN_LAYERS = 4, MAX_CANDIDATES = 64, MIN_FOLDED = 32 };
 
 typedef dv_layer_region region;
@@ -25,8 +26,8 @@ typedef struct folder {
     const dv_plan *plan;
     int32_t *def;  // per tensor: the op that defines it, or -1
     int32_t *next; // per op: the next op that is like it, or -1
-    // Per tensor that no op defines: the tensor that the next layer reads in
-    // its place, and the one that the layer before does; -1: not known.
+    // Per tensor that no op defines, such as a layer's weights: its
+    // counterparts in the next layer and in the layer before; -1: not known.
     int32_t *later, *earlier;
     int32_t *known, n_known; // the tensors for which those are known
 } folder;
@@ -43,8 +44,8 @@ static int same_bodies(const dv_expr *a, const dv_expr *b)
     return 1;
 }
 
-// Returns whether ops a and b compute the same of different tensors. Ops with
-// the same shape, memory layouts and pins have the same number `like`.
+// Returns whether ops a and b do the same computation on different tensors. Ops
+// with the same shape, memory layouts and pins have the same number `like`.
 static int are_equal(const folder *f, int32_t a, int32_t b)
 {
     const dv_program *p = f->plan->ops;
@@ -56,9 +57,9 @@ static int are_equal(const folder *f, int32_t a, int32_t b)
            same_bodies(x->body, y->body);
 }
 
-// Returns whether a layer may read tensor b where the layer before reads a, if
-// no op defines either. Each a has one b and each b one a; the first call for a
-// pair records it.
+// Returns whether input b of a layer can be the counterpart of input a of the
+// layer before. The relation must be one-to-one; the first call for a pair
+// records it.
 static int inputs_match(folder *f, int32_t a, int32_t b)
 {
     if (f->later[a] < 0 && f->earlier[b] < 0) {
@@ -78,8 +79,8 @@ static void forget_inputs(folder *f)
     }
 }
 
-// Returns whether op i, of a region that begins with op `first`, and the op one
-// layer later read corresponding tensors.
+// Returns whether op i and the op `layer` ops later, its counterpart in the
+// next layer, read corresponding tensors. Layers begin at op `first`.
 static int reads_match(folder *f, int32_t first, int32_t layer, int32_t i)
 {
     const dv_op *x = &f->plan->ops->ops[i], *y = &f->plan->ops->ops[i + layer];
@@ -97,7 +98,7 @@ static int reads_match(folder *f, int32_t first, int32_t layer, int32_t i)
     return 1;
 }
 
-// Returns how many layers of this length a region has that begins with op
+// Returns the number of equal layers, of `layer` ops each, that begin at op
 // `first`.
 static int32_t count_layers(folder *f, int32_t first, int32_t layer)
 {
@@ -109,7 +110,8 @@ static int32_t count_layers(folder *f, int32_t first, int32_t layer)
     return (i - first) / layer + 1;
 }
 
-// Returns whether no op after a region reads from other layers than the last.
+// Returns whether ops after a region of equal layers read results of its last
+// layer only.
 static int only_last_is_read(const folder *f, const region *g)
 {
     const dv_program *p = f->plan->ops;
@@ -128,7 +130,8 @@ static int32_t folded_ops(const region *g)
     return g->n_layers < MIN_LAYERS ? 0 : (g->n_layers - 3) * g->layer;
 }
 
-// Finds the region beginning with op `first` that leaves out most ops.
+// Finds the region of equal layers beginning with op `first` whose folding
+// leaves out most ops.
 static region find_region(folder *f, int32_t first)
 {
     region best = {first, 1, 1};
@@ -136,7 +139,8 @@ static region find_region(folder *f, int32_t first)
     for (int32_t i = f->next[first]; i >= 0 && tries < MAX_CANDIDATES;
          i = f->next[i], tries++) {
         region g = {first, 0, i - first};
-        // Fewer ops than are left cannot be more layers than this.
+        // If the ops left are too few for MIN_LAYERS layers of this length,
+        // longer layers need not be tried.
         if ((f->plan->ops->n_ops - first) / g.layer < MIN_LAYERS)
             break;
         g.n_layers = count_layers(f, first, g.layer);
@@ -174,8 +178,7 @@ static int look_up(folder *f, dv_arena *arena)
 }
 
 // Returns the tensor that an op of the last layer of a region reads in the
-// folded plan. That plan has the second layer in place of the layer before the
-// last.
+// folded plan, where the second layer stands for the layer before the last.
 static int32_t read_from_second(const folder *f, const region *g,
                                 int32_t tensor)
 {
@@ -186,8 +189,8 @@ static int32_t read_from_second(const folder *f, const region *g,
                : tensor;
 }
 
-// Adds op i of the whole plan to the folded one. If g is not NULL, the op is in
-// the last layer of that region.
+// Adds op i of the whole plan to the folded one. g is the region of equal
+// layers whose last layer contains the op, or NULL.
 static int add_op(dv_layers *l, const folder *f, int32_t i, const region *g)
 {
     const dv_plan *plan = f->plan;
@@ -216,7 +219,8 @@ static int add_op(dv_layers *l, const folder *f, int32_t i, const region *g)
     return 1;
 }
 
-// Adds the kept layers of a region, and notes which of them the others follow.
+// Adds the first two layers and the last one of a region to the folded plan,
+// and records which of them stands for each other layer.
 static int add_region(dv_layers *l, const folder *f, const region *g)
 {
     int32_t last = g->n_layers - 1;
@@ -231,7 +235,7 @@ static int add_region(dv_layers *l, const folder *f, const region *g)
     return 1;
 }
 
-// Leaves only those tensors in the folded program that its ops access.
+// Removes the tensors that no op accesses from the folded program.
 static int drop_tensors(dv_layers *l, dv_arena *arena)
 {
     dv_program *p = &l->program;
@@ -251,7 +255,8 @@ static int drop_tensors(dv_layers *l, dv_arena *arena)
         }
     for (int32_t i = 0; i < p->n_ops; i++) {
         dv_op *o = &p->ops[i];
-        // add_op has made the list of reads.
+        // The cast is safe: add_op allocated this list of reads for the folded
+        // program.
         dv_access *reads = (dv_access *)(uintptr_t)o->reads;
         for (int r = 0; r < o->n_reads; r++)
             reads[r].tensor = number[reads[r].tensor];
@@ -322,8 +327,8 @@ int dv_layers_fold(dv_layers *out, const dv_plan *plan, dv_arena *arena)
     return make_part(out, &f, regions, n_regions, arena) ? 1 : -1;
 }
 
-// Returns whether op i of the folded plan, as it is arranged now, is divided
-// like op j.
+// Returns whether ops i and j of the folded plan, in its current order, are
+// divided alike.
 static int divided_alike(const dv_layers *l, int32_t i, int32_t j)
 {
     const dv_plan *part = &l->part;
@@ -356,8 +361,8 @@ static int can_repeat(const dv_layers *l, const region *g)
     return 1;
 }
 
-// Sets begin[i] to the first op of the layer that op i belongs to, or of the
-// ops between regions.
+// Sets begin[i] to the first op of the layer that contains op i or, if i is in
+// no layer, of the ops between two regions of layers.
 static void find_begins(const dv_layers *l, int32_t n, int32_t *begin)
 {
     int32_t at = 0, from = 0;
@@ -390,7 +395,8 @@ int dv_layers_unfold(const dv_layers *l, dv_plan *plan, dv_tile_loops *loops,
     for (int32_t i = 0; i < n; i++) {
         int32_t from = l->folded[begin[i]], at = from + i - begin[i];
         int32_t was = loops->found ? loops->order[at] : at;
-        // Ops may only be moved within their layer.
+        // Other layers can only repeat this order if ops moved within their
+        // layer.
         if (l->folded[begin[l->whole[was]]] != from)
             return 0;
         order[i] = begin[i] + was - from;

@@ -16,10 +16,10 @@
 #include "joint/joint.h"
 #include <math.h>
 
-// MAX_CHOICES divisions are tried of each op, until the ops of all tried plans
-// together reach MAX_WORK. Of programs of up to SMALL ops, pairs of ops are
-// tried; of up to TINY, all combinations, until another TINY_WORK ops. Programs
-// of more than LARGE ops are left as they are.
+// An op's menu is its list of up to MAX_CHOICES divisions. They are tried until
+// the ops of all tried plans together reach MAX_WORK. Programs of up to SMALL
+// ops also try pairs of ops; of up to TINY, all combinations, until another
+// TINY_WORK ops. Programs of more than LARGE ops are left as they are.
 enum {
     MAX_CHOICES = 12,
     MAX_WORK = 4000,
@@ -41,16 +41,17 @@ typedef struct menus {
     dv_joint_price least; // a lower bound of the price of any plan
 } menus;
 
-// Returns whether the best plan is known to be optimal, or the work is done, or
-// the time limit has passed.
+// Returns whether the search ends: the best plan is known to be optimal, the
+// work limit is reached, or the time limit has passed.
 static int is_done(const menus *m)
 {
     return m->work >= MAX_WORK || !dv_joint_cheaper(&m->least, &m->price) ||
            dv_stop_late();
 }
 
-// Divides an op as `d` says; op `like`, which may be the same, is equal and was
-// divided so before. *changed is set if it was divided otherwise.
+// Divides an op as `d` says, with the deal of the equal op `like`, which was
+// divided first (or is the op itself). *changed is set to 1 if the op was
+// divided differently before.
 static dv_status divide(const menus *m, int32_t op, int32_t like,
                         const dv_splits *d, int *changed)
 {
@@ -71,8 +72,8 @@ static dv_status divide(const menus *m, int32_t op, int32_t like,
     return dv_plan_deal(plan, op, g, m->diag);
 }
 
-// Divides the ops that are like op i as `d` says. *changed is set to 0 if they
-// are divided so already.
+// Divides op i and all ops of the same shape as `d` says. *changed is set to
+// whether that changed any of them.
 static dv_status divide_alike(const menus *m, int32_t i, const dv_splits *d,
                               int *changed)
 {
@@ -85,8 +86,8 @@ static dv_status divide_alike(const menus *m, int32_t i, const dv_splits *d,
     return DV_OK;
 }
 
-// Makes the plan with its current divisions, and keeps it if it is better than
-// the best one. *improved is set then.
+// Chooses residents for the current divisions, and keeps the plan if it is
+// better than the best one. *improved is set to 1 then.
 static dv_status assess(menus *m, int *improved)
 {
     dv_plan_snapshot now;
@@ -111,8 +112,8 @@ static int list_menu(const menus *m, int32_t i, dv_splits *list)
     return dv_divide_menu(list, MAX_CHOICES, m->spaces[i], t, &r);
 }
 
-// Tries all divisions of the menu of op i, and with each all divisions of the
-// menu of op j unless that is negative.
+// Tries all candidate divisions of op i, each with all those of op j (j < 0:
+// alone).
 static dv_status try_ops(menus *m, int32_t i, int32_t j, int *improved)
 {
     dv_splits list[MAX_CHOICES], second[MAX_CHOICES];
@@ -136,7 +137,7 @@ static int may_try(const dv_plan *plan, int32_t i)
     return dv_joint_may_cut(plan, i) && plan->divisions[i].like == i;
 }
 
-// Tries pairs of ops that access the same tensor.
+// Tries combinations of divisions of two ops that access the same tensor.
 static dv_status try_pairs(menus *m, int *improved)
 {
     const dv_program *p = m->plan->ops;
@@ -164,8 +165,8 @@ static dv_status descend(menus *m)
     return DV_OK;
 }
 
-// Sets the division that cuts only the variable with number `which` of those
-// that are not reduced, into `cores` slices or fewer.
+// Sets *d to a division of op i that cuts one variable only, number `which` of
+// those that are not reduced, into at most `cores` slices.
 static void cut_one(const menus *m, int32_t i, int which, int64_t cores,
                     dv_splits *d)
 {
@@ -180,8 +181,9 @@ static void cut_one(const menus *m, int32_t i, int which, int64_t cores,
     }
 }
 
-// Begins again with a variable of the same number cut in all ops, over so many
-// cores, and improves that plan. Keeps the better of that and the best plan.
+// Restarts the search from a plan whose ops are all cut along their variable
+// number `which`, over this number of cores. Keeps the better one of the result
+// and the best plan.
 static dv_status begin_again(menus *m, int which, int64_t cores)
 {
     dv_plan_snapshot found = m->best;
@@ -207,9 +209,9 @@ static dv_status begin_again(menus *m, int which, int64_t cores)
     return DV_OK;
 }
 
-// The menu of every op of a tiny program, and how long the arithmetic of each
-// division takes, with the op's launch; `least_us` is the least of the op and
-// of all ops after it. Ops that may not be divided otherwise have no menu.
+// For each op of a tiny program: its candidate divisions, the compute time of
+// each with the op's launch, and in `least_us` a lower bound for the op and all
+// ops after it. An op whose division may not change has no candidates.
 typedef struct tiny {
     dv_splits list[TINY][MAX_CHOICES];
     double us[TINY][MAX_CHOICES], least_us[TINY + 1];
@@ -235,8 +237,8 @@ static void list_menus(const menus *m, tiny *x)
     }
 }
 
-// Tries all combinations of divisions of the ops from `op` on whose arithmetic
-// does not take longer than the best plan. That of the ops before takes `us`.
+// Branch and bound over all combinations of divisions of the ops from `op` on,
+// bounded by their compute time. The ops before take `us`.
 static dv_status try_all(menus *m, tiny *x, int32_t op, double us)
 {
     int unused = 0;

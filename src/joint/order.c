@@ -66,8 +66,7 @@ int dv_plan_rearrange(dv_plan *plan, const int32_t *order, int32_t n)
 typedef struct scheduler {
     const dv_plan *plan;
     const dv_life *life;
-    // Per tensor: the bytes of it that one core holds after the op that writes
-    // it.
+    // Per tensor: the bytes of it that one core holds once it is written.
     int64_t *bytes;
     // Per tensor: number of readers that have not run yet.
     int32_t *readers;
@@ -82,9 +81,9 @@ typedef struct scheduler {
     int32_t end;
 } scheduler;
 
-// Returns whether ops i - 1 and i may not be swapped, whatever they read: one
-// of them is opaque (extern), an update or in a loop over tiles, or a loop
-// begins or ends between them.
+// Returns whether ops i - 1 and i may not be swapped, regardless of data
+// dependences: one of them is opaque (extern), an update or in a loop over
+// tiles, or a loop begins or ends between them.
 static int ends_stretch(const dv_life *l, int32_t i)
 {
     const dv_op *a = &l->plan->ops->ops[i - 1], *b = &l->plan->ops->ops[i];
@@ -209,8 +208,8 @@ int dv_reorder(dv_plan *plan, const dv_life *life)
     return dv_plan_rearrange(plan, s.order, n) ? 1 : -1;
 }
 
-// Adds a tensor like the given one, with a new name, which a recomputed op will
-// write. Returns its number, or -1 when out of memory.
+// Adds a copy of a tensor's declaration under a new name, for a recomputed op
+// to write. Returns its number, or -1 when out of memory.
 static int32_t twin_of(dv_plan *plan, int32_t tensor)
 {
     dv_program *p = plan->ops;
@@ -246,7 +245,8 @@ static int32_t twin_of(dv_plan *plan, int32_t tensor)
     return ok ? n : -1;
 }
 
-// Returns whether running the op a second time is legal and cheap.
+// Returns whether it is legal to run the op a second time, and cheap: it
+// reduces nothing and reads at most two tensors.
 static int is_cheap(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
@@ -254,7 +254,8 @@ static int is_cheap(const dv_plan *plan, int32_t op)
            o->n_reads > 0 && o->n_reads <= 2;
 }
 
-// Makes all readers from op `from` on read tensor `twin` instead.
+// Makes all ops from op `from` on that read `tensor` read its copy `twin`
+// instead.
 static int redirect(dv_plan *plan, int32_t tensor, int32_t twin, int32_t from)
 {
     for (int32_t i = from; i < plan->ops->n_ops; i++) {

@@ -5,9 +5,9 @@
 #include "joint/joint.h"
 #include <string.h>
 
-// Updates the report on how ops are cut into slices for those ops that this
-// pass cut differently than the pass "divide" did.
-// order[i] is the number that op i had before; NULL: its own.
+// Updates the report on how ops are cut for those that the pass "joint" cut
+// differently than the pass "divide" did. order[i] is the number that op i had
+// before; NULL: the order did not change.
 static dv_status note_changes(dv_plan *plan, const dv_plan_snapshot *before,
                               const int32_t *order, dv_diag *diag)
 {
@@ -34,9 +34,9 @@ static dv_status note_changes(dv_plan *plan, const dv_plan_snapshot *before,
     return st;
 }
 
-// Makes ops one group whose cores loop over tiles, where that makes the plan
-// cheaper: by the rules `quick` for the search, and by those that the homes are
-// chosen with in the end.
+// Makes ops one group whose cores loop over tiles, if that makes the plan
+// cheaper. The search chooses residents by the rules `quick`; the result is
+// then compared by the rules `final`.
 static dv_status loop_over_tiles(dv_plan *plan, const dv_scratch_rules *quick,
                                  const dv_scratch_rules *final,
                                  dv_divide_space *const *spaces,
@@ -50,7 +50,8 @@ static dv_status loop_over_tiles(dv_plan *plan, const dv_scratch_rules *quick,
     DV_TRY(dv_joint_tiles(out, plan, quick, spaces, price, arena, diag));
     if (!out->found)
         return DV_OK;
-    // From here on the plan is assessed as it will be in the end.
+    // From here on, plans are compared by the rules `final`, with which
+    // residents are chosen in the end.
     if (!dv_plan_snapshot_save(&loops, plan, arena))
         return dv_nomem(diag);
     DV_TRY(dv_joint_assess(&with, plan, final, arena, diag));
@@ -112,8 +113,8 @@ static dv_status search(dv_plan *plan, const dv_scratch_rules *rules,
                : DV_OK;
 }
 
-// Numbers the ops of a plan with loops over tiles as its text will, and sets
-// *legal to whether what has to be resident then is.
+// Numbers the ops of a plan with loops over tiles in the order of its text, and
+// sets *legal to whether the tensors that must be resident are.
 static dv_status finish_loops(dv_plan *plan, const dv_scratch_rules *rules,
                               dv_tile_loops *loops, int *legal, dv_arena *arena,
                               dv_diag *diag)
@@ -133,16 +134,16 @@ static dv_status finish_loops(dv_plan *plan, const dv_scratch_rules *rules,
     return DV_OK;
 }
 
-// Searches for a cheaper division of a plan with its equal layers folded.
-// *found is set to 0, and the plan must be restored, if it has none or what was
-// found does not hold for all of them.
+// Searches for a cheaper division of a plan in which equal layers are folded
+// into three. *found is set to 0, and the plan must be restored, if there are
+// no such layers or the division found is not legal for all.
 static dv_status search_layers(dv_plan *plan, const dv_scratch_rules *rules,
                                dv_tile_loops *loops, int *found,
                                dv_arena *arena, dv_diag *diag)
 {
     dv_layers layers;
-    // A bar names tensors and ops, so layers that are equal but for names may
-    // not be planned as one.
+    // A bar (`--bar`) keeps a tensor or op with a certain name from using
+    // scratchpads, so layers that differ in names are no longer equal.
     int done = rules->n_bars ? 0 : dv_layers_fold(&layers, plan, arena);
     *found = 0;
     if (done < 0)
@@ -159,8 +160,8 @@ static dv_status search_layers(dv_plan *plan, const dv_scratch_rules *rules,
     return finish_loops(plan, rules, loops, found, arena, diag);
 }
 
-// Divides the plan as cheaply as the search finds. *relies is set if it is
-// legal only with the homes that were chosen when it was assessed.
+// Divides the plan as the search finds cheapest. *relies is set if the division
+// is legal only with the scratchpad residents chosen when the search priced it.
 static dv_status divide_cheaper(dv_plan *plan, const dv_scratch_rules *rules,
                                 int *relies, dv_arena *arena, dv_diag *diag)
 {
@@ -201,7 +202,8 @@ static dv_status for_scratchpads(dv_plan *plan, dv_joint joint,
         DV_TRY(seed(plan, rules, arena, diag));
     else if (joint != DV_JOINT_OFF)
         DV_TRY(divide_cheaper(plan, rules, &relies, arena, diag));
-    // Another order of ops could leave in main memory what must be resident.
+    // If the division relies on resident tensors, another order of ops could
+    // leave them in main memory.
     last.reorder &= !relies;
     last.recompute &= !relies;
     DV_TRY(dv_joint_improve(plan, &last, arena, diag));
@@ -209,7 +211,7 @@ static dv_status for_scratchpads(dv_plan *plan, dv_joint joint,
     return DV_OK;
 }
 
-// Runs the passes whose results the search begins with.
+// Runs the passes "divide" and "group", from whose results the search starts.
 static dv_status begin(dv_pass_cx *cx, dv_plan *plan)
 {
     const dv_pass_id first[] = {DV_PASS_divide, DV_PASS_group};

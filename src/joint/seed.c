@@ -103,14 +103,15 @@ static dv_status score(seeder *s)
     return st;
 }
 
-// Returns whether no further combination is tried, after at least one.
+// Returns whether the search ends: the limit on combinations or time is
+// reached, after at least one was tried.
 static int is_done(const seeder *s)
 {
     return s->leaves >= MAX_LEAVES || (s->leaves > 0 && dv_stop_late());
 }
 
-// Tries all variants (ways to cut an op into slices) of op i, each with all
-// variants of the ops after it, beginning with the current ones.
+// Tries all combinations of variants (ways to cut an op into slices) of op i
+// and the ops after it, beginning with their current ones.
 static dv_status try_from(seeder *s, int32_t i)
 {
     while (i < s->plan->ops->n_ops && s->ops[i].n == 1)

@@ -28,12 +28,12 @@
 #include "joint/joint.h"
 #include <string.h>
 
-// A run has at most MAX_RUN ops, and begins at most MAX_BEFORE ops before one
-// that loses traffic. A core has at most MAX_ROUNDS tiles. In each round of the
-// search MAX_PLANNED trials are planned. It ends when MAX_STEPS runs have been
-// estimated, or the ops of all planned trials together reach MAX_PLANNED_OPS,
-// or TINY_OPS if the program has at most TINY ops, of which all trials are
-// planned.
+// A run is a range of ops for one loop over tiles: at most MAX_RUN ops, from at
+// most MAX_BEFORE ops before one that causes avoidable traffic. A core has at
+// most MAX_ROUNDS tiles. Each round of the search plans MAX_PLANNED trials. It
+// ends when MAX_STEPS runs have been estimated, or the ops of planned trials
+// reach MAX_PLANNED_OPS; TINY_OPS if the program has at most TINY ops, of which
+// all trials are planned.
 enum {
     MAX_RUN = 32,
     MAX_BEFORE = 8,
@@ -60,20 +60,21 @@ typedef struct trial {
     double saved_bytes;
 } trial;
 
-// A tensor that ops of a run access.
+// A tensor that the ops of a run (the ops of one loop over tiles) access.
 typedef struct operand {
     int32_t tensor;
     int written; // 1 if an op of the run writes it
-    // 1 if its first op may write it in place of an operand.
+    // 1 if the first op that accesses it may write it in place of an operand.
     int in_place;
     double bytes; // that one tile accesses
-    // If tiles compute parts of it: the bytes of the accumulators of one core.
+    // If tiles add partial sums to it: the bytes of the accumulators of one
+    // core.
     double sum_bytes;
     int32_t first, last; // ops of the run that access it
     int32_t n_readers;   // ops of the run that read it
     int varies[2];       // whether it is indexed by the variable of each set
-    // 1 if a tile reaches further in it than the target allows, so that it must
-    // not be in main memory.
+    // 1 if a tile exceeds the target's span limit on it, so that it must be
+    // resident instead of in main memory.
     int too_far;
 } operand;
 
@@ -87,39 +88,39 @@ typedef struct looper {
     int32_t *loop_of;   // per op: the innermost repeat around it, or -1
     int32_t *def;       // per tensor: the op that defines it, or -1
     int32_t *n_readers; // per tensor: number of ops that read it
-    // Per op, in the best plan so far: the bytes that it moves between main
+    // Per op of the best plan so far: the bytes that it moves between main
     // memory and the cores; and whether a loop over tiles that begins with it
-    // might save some.
+    // might save traffic.
     double *traffic;
     uint8_t *starts;
-    // The operands of the current run; slot[tensor] is the index of a tensor,
-    // or -1.
+    // The operands of the run (the ops of one loop over tiles) being estimated;
+    // slot[tensor] is the index of a tensor in `list`, or -1.
     operand *list;
     int32_t n_list, *slot;
     int64_t steps, planned;
     int nomem;
-    // All trials of the current round, if the program is tiny.
+    // All trials of the current round, if the program has at most TINY ops.
     trial *all;
     int32_t n_all, cap_all;
     dv_plan_snapshot best;
     dv_joint_price best_price;
     dv_joint_price least; // a lower bound of the price of any plan
     // Per op of the best plan: its number when the search began; and whether
-    // any op has another one.
+    // any number has changed.
     int32_t *order;
     int reordered;
 } looper;
 
-// Returns whether a trial may cut a reduced variable in its set number k: if
-// the slices of the set are the tiles of one core, one after the other.
+// Returns whether a trial may cut reduced variables in set k: only if one core
+// computes all slices of the set one after the other, and so adds them up.
 static int may_sum(const looper *l, const trial *t, int k)
 {
     return k == 1 && t->n[0] % l->plan->target.cores == 0 &&
            l->rules->time_limit_s <= 0;
 }
 
-// Returns whether the op that defines a tensor is one of the ops before `op`
-// that a trial runs in its loop.
+// Returns whether a tensor is written by an op before `op` that is in the
+// trial's loop over tiles.
 static int is_made_in_run(const looper *l, const trial *t, int32_t op,
                           int32_t tensor)
 {
@@ -128,7 +129,8 @@ static int is_made_in_run(const looper *l, const trial *t, int32_t op,
            !(t->moved >> (from - t->first) & 1);
 }
 
-// Returns whether a trial may cut an op by variable v in its set number k.
+// Returns whether variable v of an op belongs to set k of a trial, whose
+// variables it cuts alike, and may be cut.
 static int may_cut_var(const looper *l, const trial *t, int k, int32_t op,
                        int v)
 {
@@ -139,8 +141,8 @@ static int may_cut_var(const looper *l, const trial *t, int k, int32_t op,
 
 static int var_of(const looper *l, const trial *t, int k, int32_t op);
 
-// Returns whether variable v of an op indexes the dim of an operand by which a
-// trial cuts the op of its run that writes the operand.
+// Returns whether variable v of an op indexes a dim of an operand along which
+// the trial cuts the op, in the same loop over tiles, that writes this operand.
 static int reads_along(const looper *l, const trial *t, int k, int32_t op,
                        int v)
 {
@@ -163,10 +165,10 @@ static int reads_along(const looper *l, const trial *t, int k, int32_t op,
     return 0;
 }
 
-// Returns the variable by which a trial cuts an op in its set number k, or -1.
-// Of several, as of t3[i,j] = sum[k] w[i,k] * t2[k,j] with a square w, it is
-// the one by which the op reads the tile of the op before; else the first that
-// is not reduced.
+// Returns the variable of an op that a trial cuts as its set number k, or -1.
+// Of several, as in t3[i,j] = sum[k] w[i,k] * t2[k,j] with a square w, prefer
+// the one that reads the tile of the op before; else the first that is not
+// reduced.
 static int var_of(const looper *l, const trial *t, int k, int32_t op)
 {
     const dv_op *o = &l->plan->ops->ops[op];
@@ -198,8 +200,8 @@ static int may_loop(const looper *l, int32_t op)
            !l->plan->groups[op].loops;
 }
 
-// Finds how a trial cuts an op: its variables, and the number of slices of all
-// of them. Returns 0 if it may not be cut so.
+// Finds how a trial cuts an op: the variables that it cuts, and the number of
+// slices of every variable. Returns 0 if that cut is not legal.
 static int cut_of(const looper *l, const trial *t, int32_t op, int var[2],
                   dv_splits *d)
 {
@@ -219,8 +221,8 @@ static int cut_of(const looper *l, const trial *t, int32_t op, int var[2],
     return 1;
 }
 
-// Returns whether a tile of an op reaches further in the tensor of access k, in
-// main memory, than the target allows.
+// Returns whether a tile of an op exceeds the target's span limit on the tensor
+// of access k, if that is in main memory.
 static int reaches_too_far(const looper *l, int32_t op, int k,
                            const dv_splits *d)
 {
@@ -228,8 +230,8 @@ static int reaches_too_far(const looper *l, int32_t op, int k,
     return limit && dv_span(l->spaces[op], k, d, 0) > limit;
 }
 
-// Returns whether every tile of an op reads of a tensor what the same tile of
-// the op that writes it has written, if both are cut as a trial says.
+// Returns whether every tile of an op reads only the part of a tensor that the
+// same tile of its writer has written, with both ops cut as a trial says.
 static int reads_own_tile(const looper *l, const trial *t, int32_t op,
                           const dv_access *a)
 {
@@ -258,8 +260,8 @@ static int reads_own_tile(const looper *l, const trial *t, int32_t op,
     return found == n_sets(t);
 }
 
-// Returns whether an op may be moved in front of the loop of a trial: it needs
-// nothing that the ops before it there compute.
+// Returns whether an op may be moved in front of a trial's loop over tiles: it
+// reads no result of the loop's ops before it.
 static int may_move(const looper *l, const trial *t, int32_t op)
 {
     const dv_op *o = &l->plan->ops->ops[op];
@@ -272,7 +274,8 @@ static int may_move(const looper *l, const trial *t, int32_t op)
     return 1;
 }
 
-// Returns whether an op may follow those before it in the loop of a trial.
+// Returns whether an op may follow the ops before it in a trial's loop over
+// tiles.
 static int joins(const looper *l, const trial *t, int32_t op)
 {
     const dv_op *o = &l->plan->ops->ops[op];
@@ -283,8 +286,8 @@ static int joins(const looper *l, const trial *t, int32_t op)
     for (int k = 0; k <= o->n_reads; k++) {
         int32_t x = dv_op_access(o, k)->tensor;
         int made = k < o->n_reads && is_made_in_run(l, t, op, x);
-        // What is made in the run is expected to be resident. A limit on the
-        // time of placing could leave it in main memory.
+        // Results of the loop's own ops are expected to be resident. With a
+        // time limit for placing them, some could remain in main memory.
         int stays =
             l->rules->time_limit_s <= 0 &&
             (made || (k == o->n_reads && !l->plan->ops->tensors[x].is_output));
@@ -315,7 +318,7 @@ static void forget_operands(looper *l)
     l->n_list = 0;
 }
 
-// Adds the operands of an op to those of the run that it joins.
+// Adds the operands of an op to those of the loop over tiles that it joins.
 static void add_op(looper *l, const trial *t, int32_t op)
 {
     const dv_op *o = &l->plan->ops->ops[op];
@@ -352,8 +355,8 @@ static void add_op(looper *l, const trial *t, int32_t op)
     x->too_far = reaches_too_far(l, op, o->n_reads, &d);
 }
 
-// Returns the most bytes of one tile that are on a core at the same time: of
-// tensors that the run writes and reads, or reads twice.
+// Returns the peak of the bytes of a tile that are live on a core: of tensors
+// that ops first..end - 1 write and read, or read twice.
 static double peak_of(const looper *l, int32_t first, int32_t end)
 {
     double most = 0;
@@ -371,8 +374,8 @@ static double peak_of(const looper *l, int32_t first, int32_t end)
     return most;
 }
 
-// Returns how often a tile's part of an operand is loaded in total if it stays
-// on the core while it does not change.
+// Returns how many loads of a tile's part of an operand all cores do in total,
+// if a core keeps the part until its next tile needs another one.
 static double loads_of(const looper *l, const trial *t, const operand *x)
 {
     int64_t tiles = t->n[0] * t->n[1], cores = l->plan->target.cores;
@@ -382,8 +385,8 @@ static double loads_of(const looper *l, const trial *t, const operand *x)
                               dv_min_i64(tiles, cores));
 }
 
-// Returns how many cores need the same part of an operand at the same time, if
-// it can be read from main memory once for all of them.
+// Returns how many cores need the same part of an operand at the same time and
+// can share one read from main memory; 1 if they cannot.
 static double sharers_of(const looper *l, const trial *t, const operand *x)
 {
     int64_t cores = l->plan->target.cores, tiles = t->n[0] * t->n[1];
@@ -392,7 +395,8 @@ static double sharers_of(const looper *l, const trial *t, const operand *x)
         tiles % cores || rounds % inner || t->n[1] % inner ||
         t->n[0] % (rounds / inner))
         return 1;
-    // The slices of each set that different cores have in the same round.
+    // The number of slices of each set of variables that all cores together
+    // process in one round.
     int64_t of[2] = {t->n[0] / (rounds / inner), t->n[1] / inner};
     int64_t n = (x->varies[0] ? 1 : of[0]) * (x->varies[1] ? 1 : of[1]);
     return (double)(dv_target_has_rings(&l->plan->target)
@@ -400,9 +404,9 @@ static double sharers_of(const looper *l, const trial *t, const operand *x)
                         : n);
 }
 
-// Estimates the bytes that the ops of a run move between main memory and the
-// cores in a loop over tiles; -1 if their tensors do not fit the scratchpads,
-// or may not be in main memory.
+// Estimates the bytes that a loop over tiles of ops up to `end` moves between
+// main memory and the cores; -1 if its tensors do not fit the scratchpads, or
+// one must be stored that the span limit keeps out of main memory.
 static double estimate(const looper *l, const trial *t, int32_t end)
 {
     double tiles = (double)(t->n[0] * t->n[1]), sum = 0;
@@ -432,9 +436,9 @@ static double estimate(const looper *l, const trial *t, int32_t end)
     return sum;
 }
 
-// Returns which ops to move in front of the loop, as a bit mask like the
-// trial's, if an op cannot follow the ops before it: the op itself, or those of
-// which it needs more than one tile. Returns 0 if that does not help.
+// Returns a bit mask of the ops to move in front of the loop, because an op
+// cannot follow those before it: the op itself, or the ops of which it reads
+// more than its own tile. Returns 0 if that does not help.
 static uint32_t ops_to_move(const looper *l, const trial *t, int32_t op)
 {
     const dv_op *o = &l->plan->ops->ops[op];
@@ -464,7 +468,8 @@ static int is_tiny(const looper *l)
     return l->plan->ops->n_ops <= TINY;
 }
 
-// Notes a trial of a tiny program. Returns 0 when out of memory.
+// Records a trial if the program is tiny, so that all trials can be planned.
+// Returns 0 when out of memory.
 static int note_trial(looper *l, const trial *t, int32_t end)
 {
     trial *x = is_tiny(l)
@@ -477,8 +482,9 @@ static int note_trial(looper *l, const trial *t, int32_t end)
     return x || !is_tiny(l);
 }
 
-// Estimates the runs of a trial that begin with its first op. *best becomes the
-// one that saves most, if it saves more than *best did.
+// Estimates loops over tiles of ever more ops, from the trial's first op on.
+// *best becomes the one that saves most traffic, if it saves more than the
+// previous *best.
 static void estimate_runs(looper *l, trial *t, trial *best)
 {
     double before = 0;
@@ -493,7 +499,7 @@ static void estimate_runs(looper *l, trial *t, trial *best)
             uint32_t more = ops_to_move(l, t, op);
             if (!more)
                 break;
-            // Begin again, without the ops that are moved.
+            // Begin again, with these ops moved in front of the loop.
             t->moved |= more;
             forget_operands(l);
             before = 0;
@@ -513,8 +519,8 @@ static void estimate_runs(looper *l, trial *t, trial *best)
     forget_operands(l);
 }
 
-// Sets the length and number of slices of set k of a trial, of which there are
-// to be about n. Returns 0 if there are none so short.
+// Sets the variable of set k of a trial, and the length and number of its
+// slices, about n. Returns 0 if the variable has too few values for n.
 static int set_cut(const looper *l, trial *t, int k, int v, int64_t n)
 {
     const dv_divide_space *s = l->spaces[t->first];
@@ -525,8 +531,8 @@ static int set_cut(const looper *l, trial *t, int k, int v, int64_t n)
     return s->units[v] >= n;
 }
 
-// Estimates trials that begin with an op and cut variable v, and variable w
-// unless it is negative, into more and more slices.
+// Estimates trials that begin with an op and cut variable v, and also w if it
+// is not negative, doubling the number of tiles each time.
 static void estimate_vars(looper *l, int32_t op, int v, int w, trial *best)
 {
     int64_t cores = l->plan->target.cores;
@@ -545,8 +551,8 @@ static void estimate_vars(looper *l, int32_t op, int v, int w, trial *best)
     }
 }
 
-// Returns whether an earlier op begins the same sequence of ops, so that a
-// trial there also changes this one.
+// Returns whether an earlier op begins an equal sequence of ops: a trial at
+// that op changes this sequence in the same way, so it need not be tried again.
 static int is_like_earlier(const dv_plan *plan, int32_t op)
 {
     const dv_division *d = plan->divisions;
@@ -557,8 +563,8 @@ static int is_like_earlier(const dv_plan *plan, int32_t op)
     return 1;
 }
 
-// Estimates all trials. top[0..n] become those that save most, of different
-// first ops.
+// Estimates the trials of all first ops. top[0..n] become the best ones, those
+// that save most traffic, with different first ops; returns n.
 static int32_t estimate_all(looper *l, trial *top)
 {
     const dv_program *p = l->plan->ops;
@@ -593,9 +599,9 @@ static int32_t estimate_all(looper *l, trial *top)
 
 // -- Planning ----------------------------------------------------------------
 
-// Orders the digits of an op's tile numbers: those of its variable number
-// var[0], then var[1], then all others, which are not cut. Returns 0 when out
-// of memory.
+// Orders the digits of an op's tile numbers (mixed radix, a digit per
+// variable): var[0] is the most significant variable, then var[1], then all
+// others, which are not cut. Returns 0 when out of memory.
 static int order_digits(dv_plan *plan, int32_t op, const int var[2])
 {
     int n = 0, n_vars = plan->ops->ops[op].n_vars;
@@ -613,7 +619,7 @@ static int order_digits(dv_plan *plan, int32_t op, const int var[2])
     return 1;
 }
 
-// Cuts an op as a trial says.
+// Cuts the variables of an op as a trial says, and deals its tiles.
 static dv_status cut_op(looper *l, const trial *t, int32_t op)
 {
     dv_plan *plan = l->plan;
@@ -633,8 +639,8 @@ static dv_status cut_op(looper *l, const trial *t, int32_t op)
     return dv_plan_deal(plan, op, &plan->groups[op], l->diag);
 }
 
-// Lists the ops of a trial in `order` as it arranges them, cuts those of its
-// loop and marks them as one.
+// Cuts the ops of a trial's loop and marks them as one loop over tiles. `order`
+// lists all ops of the trial: those moved in front of the loop, then its own.
 static dv_status cut_run(looper *l, const trial *t, int32_t *order)
 {
     int32_t n = t->end - t->first, at = 0;
@@ -652,8 +658,8 @@ static dv_status cut_run(looper *l, const trial *t, int32_t *order)
     return DV_OK;
 }
 
-// Returns whether the ops of a trial are like those from op `first` on, and may
-// be cut in the same way.
+// Returns whether the ops of a trial are like those from op `first` on, and the
+// trial's loop is legal for them, too.
 static int is_alike(const looper *l, const trial *t, int32_t first)
 {
     const dv_division *d = l->plan->divisions;
@@ -669,8 +675,8 @@ static int is_alike(const looper *l, const trial *t, int32_t first)
 }
 
 // Changes the best plan so far as a trial says, at all places with the same
-// ops, but in a tiny program, of which the other places are tried, too, only at
-// its own. order[i] becomes the number that op i has in the best plan.
+// ops; in a tiny program only at its own place, because trials of the others
+// exist, too. order[i] becomes the number that op i has in the best plan.
 static dv_status apply(looper *l, const trial *t, int32_t *order)
 {
     int32_t n = l->plan->ops->n_ops;
@@ -690,8 +696,8 @@ static dv_status apply(looper *l, const trial *t, int32_t *order)
     return DV_OK;
 }
 
-// Returns whether some reader of a tensor other than the op itself reads it
-// from main memory.
+// Returns whether one of the next MAX_RUN ops after `op` reads a tensor from
+// main memory.
 static int is_read_again(const dv_plan *plan, int32_t op, int32_t tensor)
 {
     for (int32_t i = op + 1; i < plan->ops->n_ops && i < op + MAX_RUN; i++)
@@ -702,7 +708,7 @@ static int is_read_again(const dv_plan *plan, int32_t op, int32_t tensor)
     return 0;
 }
 
-// Returns whether two ops have a tensor in common.
+// Returns whether op b reads a tensor that op a reads or writes.
 static int are_connected(const dv_op *a, const dv_op *b)
 {
     for (int k = 0; k <= a->n_reads; k++)
@@ -713,8 +719,8 @@ static int are_connected(const dv_op *a, const dv_op *b)
 }
 
 // Op `last` accesses a tensor in main memory that a loop over tiles could keep
-// on the cores. Marks it, and the connected ops before it in the same group, as
-// ops that such a loop may begin with.
+// on the cores. Marks it, and the ops before it that are connected with it and
+// in the same repeat, as ops with which such a loop may begin.
 static void mark_starts(looper *l, int32_t last)
 {
     const dv_op *ops = l->plan->ops->ops;
@@ -727,8 +733,9 @@ static void mark_starts(looper *l, int32_t last)
     }
 }
 
-// Finds what the ops of the plan, whose homes are chosen, move between main
-// memory and the cores, and where loops that save some of it may begin.
+// Finds the bytes that each op of a plan with chosen residents moves between
+// main memory and the cores, and where loops over tiles that save traffic may
+// begin.
 static void find_losses(looper *l)
 {
     const dv_plan *plan = l->plan;
@@ -774,13 +781,15 @@ static int look_up(looper *l)
 typedef struct winner {
     int any; // 0: there is none
     dv_plan_snapshot plan;
-    // Per op: its number in the best plan so far, and its space.
+    // Per op: its number in the previous best plan, and the divisions it can
+    // have.
     int32_t *order;
     dv_divide_space **spaces;
     int reordered;
 } winner;
 
-// Plans a trial. *found becomes its plan if that is cheaper than the best one.
+// Plans a trial (a loop over tiles). If the plan is cheaper than the best one
+// so far, *found becomes that plan.
 static dv_status plan_trial(looper *l, const trial *t, winner *found)
 {
     int32_t n = l->plan->ops->n_ops;
@@ -807,7 +816,7 @@ static dv_status plan_trial(looper *l, const trial *t, winner *found)
     return DV_OK;
 }
 
-// Makes a plan that was found the best one, from which the search continues.
+// Makes a cheaper plan the best one, from which the search continues.
 static dv_status accept(looper *l, const winner *found)
 {
     l->best = found->plan;
@@ -820,8 +829,8 @@ static dv_status accept(looper *l, const winner *found)
     return !found->reordered || look_up(l) ? DV_OK : dv_nomem(l->diag);
 }
 
-// Plans the trials that promise most, or of a tiny program all. *found becomes
-// the best plan that is cheaper than the best one so far.
+// Plans the trials with the best estimates, or all trials of a tiny program.
+// *found becomes the cheapest plan that beats the best one so far.
 static dv_status plan_trials(looper *l, winner *found)
 {
     trial top[MAX_PLANNED + 1];

@@ -25,9 +25,9 @@
 #include <math.h>
 #include <string.h>
 
-// An op has up to MAX_DIVISIONS divisions, and one that it has already. Edges
-// have at most MAX_PAIRS pairs of divisions together, where equal ops count
-// once. Costs are counted in 2^-SHIFT microseconds.
+// An op has up to MAX_DIVISIONS candidate divisions, and its current one. Pairs
+// of divisions of producers and readers are limited to MAX_PAIRS, where equal
+// ops count once. Costs are in units of 2^-SHIFT microseconds.
 enum { MAX_DIVISIONS = 12, MAX_PAIRS = 20000, SHIFT = 20 };
 #define BUDGET (INT64_C(1) << 18)
 
@@ -79,7 +79,8 @@ static void note_option(const together *x, int32_t op)
     o->group = x->plan->groups[op];
 }
 
-// Lists the divisions of an op; the plan keeps the first one.
+// Lists the candidate divisions of an op, beginning with its current one, which
+// the plan keeps.
 static dv_status list_options(const together *x, int32_t op)
 {
     dv_plan *plan = x->plan;
@@ -124,8 +125,8 @@ static double memory_us(const together *x, double bytes)
     return 1e6 * bytes / dv_cost_shared_rate(&x->plan->target);
 }
 
-// Returns the time of access k of an op, as it is divided in the plan, if it
-// transfers all of its operand from or to main memory.
+// Returns the time of access k of an op, with its current division, if the
+// whole operand is transferred from or to main memory.
 static double access_us(const together *x, int32_t op, int k)
 {
     dv_splits d;
@@ -133,7 +134,7 @@ static double access_us(const together *x, int32_t op, int k)
     return memory_us(x, dv_divide_transferred_by_all(x->spaces[op], k, &d));
 }
 
-// Returns the op before op `op` that writes the tensor of its read r, or -1.
+// Returns the op that writes, before op `op`, the tensor of its read r, or -1.
 static int32_t giver_of(const together *x, int32_t op, int r)
 {
     int32_t from = x->def[x->plan->ops->ops[op].reads[r].tensor];
@@ -159,8 +160,8 @@ static double own_us(const together *x, int32_t op)
     return rounds * dv_cost_us(&plan->target, &w);
 }
 
-// Returns the bytes of an op's result on each core, as it is divided in the
-// plan; -1 if it cannot stay there.
+// Returns the bytes per core of an op's result, with its current division; -1
+// if the result cannot stay in the scratchpads.
 static int64_t stay_bytes(const together *x, int32_t op)
 {
     const dv_op *o = &x->plan->ops->ops[op];
@@ -171,7 +172,7 @@ static int64_t stay_bytes(const together *x, int32_t op)
     return bytes <= x->plan->scratch.capacity_bytes ? bytes : -1;
 }
 
-// Returns whether two ops have the same menus.
+// Returns whether two ops have the same candidate divisions.
 static int same_menus(const together *x, int32_t a, int32_t b)
 {
     const dv_division *d = x->plan->divisions;
@@ -185,7 +186,8 @@ static int same_menus(const together *x, int32_t a, int32_t b)
                     sizeof p->list[0].slices));
 }
 
-// Returns an earlier op whose strategies cost the same, or -1.
+// Returns an earlier op whose strategies have the same costs, so that they can
+// be shared, or -1.
 static int32_t same_before(const together *x, int32_t op)
 {
     const dv_op *ops = x->plan->ops->ops;
@@ -201,8 +203,9 @@ static int32_t same_before(const together *x, int32_t op)
     return like;
 }
 
-// Sets the costs and usages of an op's strategies: strategy 2 * k is division k
-// with a result in main memory, 2 * k + 1 with one that stays on the cores.
+// Sets the cost and memory usage of an op's strategies: strategy 2 * k is
+// division k with its result in main memory, 2 * k + 1 with its result kept in
+// the scratchpads.
 static int price_options(const together *x, int32_t op, dv_choose_node *node)
 {
     const dv_op *o = &x->plan->ops->ops[op];
@@ -244,8 +247,8 @@ static dv_status make_node(together *x, int32_t op)
     return DV_OK;
 }
 
-// One end of an edge: where a division has the tensor, and how long the
-// transfer from or to main memory takes.
+// A producer or a reader of a tensor with one of its divisions: which core has
+// which part, and the time of the transfer from or to main memory.
 typedef struct side {
     dv_view view;
     int has_view;
@@ -261,7 +264,8 @@ static void make_side(const together *x, int32_t op, int k, int32_t choice,
     set_option(x, op, choice);
     to->has_view =
         !dv_view_make_part(&to->view, plan, op, k) && !to->view.group->loops;
-    // The view is used while the op is divided in another way.
+    // The op's current division changes before the view is used, so let it
+    // refer to the deal of this division.
     to->view.group = &x->menus[op].list[choice].group;
     to->us = o->is_extern ? 0 : access_us(x, op, k);
     to->ring_us = INFINITY;
@@ -273,7 +277,8 @@ static void make_side(const together *x, int32_t op, int k, int32_t choice,
     set_option(x, op, 0);
 }
 
-// Returns the time in which an op receives what stays on the cores.
+// Returns the time in which a reader gets a tensor that its writer keeps in the
+// scratchpads: none, over the ring, or through main memory.
 static double handed_us(const side *giver, const side *reader)
 {
     if (giver->has_view && reader->has_view) {
@@ -305,7 +310,8 @@ static int64_t *make_table(together *x, int32_t from, int32_t op, int r)
     return to;
 }
 
-// Adds the edge of read r of an op. Equal edges share a table.
+// Adds an edge from the writer of read r to its reader `op`. Equal edges share
+// one cost table.
 static dv_status add_edge(together *x, int32_t from, int32_t op, int r)
 {
     dv_choose_edge *e = &x->edges[x->n_edges];
@@ -323,7 +329,8 @@ static dv_status add_edge(together *x, int32_t from, int32_t op, int r)
 
 // -- The problem and its answer -----------------------------------------------
 
-// Finds who writes and reads tensors, and which results may stay.
+// Finds which ops write and read each tensor, and which results may stay in the
+// scratchpads.
 static int look_up(together *x)
 {
     const dv_program *p = x->plan->ops;
@@ -352,7 +359,8 @@ static int look_up(together *x)
     return x->edges && x->reads;
 }
 
-// Makes the problem. Returns DV_E_CAPACITY if it is too large.
+// Formulates the choice of divisions as a problem of choose/: a node per op, an
+// edge per tensor read. Returns DV_E_CAPACITY if it is too large.
 static dv_status make_problem(together *x)
 {
     const dv_program *p = x->plan->ops;
@@ -371,8 +379,8 @@ static dv_status make_problem(together *x)
     return DV_OK;
 }
 
-// Divides the plan by the answer, with the deals that make operands found.
-// *changed is set to whether that changes it.
+// Divides the ops as the solver has answered, and deals tiles so that operands
+// are found on their cores. *changed is set to whether the plan changed.
 static dv_status divide(together *x, const dv_choose_result *answer,
                         int *changed)
 {

@@ -29,8 +29,8 @@ typedef struct walk {
     // For each item (a buffer to place): 1 if it does not fit when items are
     // stacked in the current order.
     char *gone;
-    // For each item, 1 if it has already been stacked, or found not to fit, in
-    // the current order.
+    // For each item, 1 if the current stacking has already placed it, or found
+    // that it does not fit.
     char *done;
 } walk;
 
@@ -114,7 +114,7 @@ static void shift(int32_t *order, int32_t from, int32_t to)
 }
 
 // Draws a position in the stacking order at random: with probability 1/2 that
-// of an item that was not placed, if there is any, else any position.
+// of an item that did not fit, if there is any, else any position.
 static int32_t draw_item(walk *w, int32_t n_out)
 {
     int want_out = n_out && dv_draw_below(&w->rng, 2);

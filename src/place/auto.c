@@ -18,22 +18,22 @@
 
 enum {
     MOST_NEIGHBOURS = 1 << 24,
-    // With up to this many items (buffers to place), time is not cut into
-    // pieces.
+    // With up to this many items (buffers to place), the whole time is solved
+    // at once, not cut into pieces.
     WHOLE = 1200,
     PIECE = 500, // items in a piece of time, approximately
     // When time is cut into pieces, a piece starts with the prices per byte of
-    // the whole task and improves them by this many steps.
+    // the whole task and improves them by this many subgradient steps.
     PART_STEPS = 2000,
-    // One part in this many of the effort is reserved for the local search at
-    // the end (step 4).
+    // One part in this many of the search effort is reserved for the local
+    // search at the end (step 4).
     SEARCH_SHARE = 6,
     // Limit of the effort of the local search at the end (step 4), per item.
     SEARCH_ITEM = 50000,
 };
 
-// Finds the best answer of the list heuristics; the others are not run after
-// one that places all items.
+// Runs the list heuristics (greedy, first fit, best fit) and keeps the best
+// answer; stops after one that places all items.
 static int best_list(const dv_task *t, dv_answer *out, const char **who,
                      dv_arena *a)
 {
@@ -187,9 +187,9 @@ typedef struct planner {
     dv_arena arena;
 } planner;
 
-// Improves the addresses of the items of one piece of time, starting from those
-// of the list heuristic, and proposes the result to the local search, which
-// keeps it if it is better.
+// Improves the addresses of the items whose lifetimes lie in one piece of time,
+// starting from those of the list heuristic. A better result is proposed to the
+// local search.
 static int refine_part(planner *p, const dv_task *part, int32_t n,
                        int64_t effort)
 {

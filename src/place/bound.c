@@ -41,7 +41,7 @@ static int32_t unique(int64_t *v, int32_t n)
     return m;
 }
 
-// Returns how many of the n sorted ticks are below `tick`.
+// Returns how many of the n sorted ticks are smaller than `tick`.
 static int32_t below(const int64_t *ticks, int32_t n, int64_t tick)
 {
     int32_t lo = 0, hi = n;
@@ -61,8 +61,8 @@ static int64_t counted_from(const dv_item *it)
 }
 
 // Finds the time sections: ticks at which some item starts, such that some item
-// ends before the next start. There the set of live items is maximal. Returns
-// their number.
+// ends before the next start. Only there can the set of live items be maximal.
+// Returns their number.
 static int32_t find_sections(const dv_task *t, int64_t *ticks, char *ends)
 {
     int32_t n = 0, m = 0;

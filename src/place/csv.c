@@ -334,8 +334,9 @@ static dv_status read_row(reader *r, int32_t i)
     return read_uses(r, b);
 }
 
-// Reads row i again to convert parent ids to buffer numbers. This is done after
-// all rows are read, because a parent may come after its child.
+// Reads row i again to convert parent ids (buffers whose address it may take
+// over) to buffer numbers. This is done after all rows are read, because a
+// parent may come after its child.
 static dv_status read_parents(reader *r, int32_t i)
 {
     dv_csv *csv = r->csv;

@@ -5,7 +5,8 @@
 #include "place/place.h"
 
 typedef struct dv_place_cut {
-    // The pieces of lifetimes as buffers, each with its own weight.
+    // The pieces (parts of a buffer's lifetime between two possible spills), as
+    // buffers of their own with own weights.
     dv_buffer *pieces;
     // For each piece of a lifetime, the buffer that it belongs to; pieces are
     // sorted by buffer and time.

@@ -125,8 +125,8 @@ static int candidates(const branch *b, int32_t i, int64_t *list)
     return n;
 }
 
-// Returns whether item i is not placed yet and could be placed at some
-// candidate address.
+// Returns whether item i is not placed yet and still fits at one of its
+// candidate addresses.
 static int open(const branch *b, int32_t i)
 {
     int64_t list[MAX_CANDIDATES];
@@ -202,8 +202,8 @@ static void branch_from(branch *b, int64_t from, int32_t last, int64_t *scratch)
 }
 
 // Sets common[i] to the least common multiple of the alignments of all items
-// that are linked to item i, directly or indirectly, by in-place reuse, unless
-// that exceeds the capacity.
+// that may share an address with item i, directly or through others (in-place
+// reuse), unless that exceeds the capacity.
 static void find_common(branch *b)
 {
     const dv_task *t = b->t;

@@ -48,8 +48,8 @@ static dv_status check_uses(const reader *r, size_t i)
                          "uses must be strictly increasing, and %" PRId64
                          " comes after %" PRId64,
                          b->uses[u].tick, b->uses[u - 1].tick);
-    // Uses are only compared with a lifetime that is not empty; check_range
-    // reports those that are.
+    // Only a nonempty lifetime is compared with the uses; check_range reports
+    // empty ones.
     if (b->start < b->end &&
         (b->uses[0].tick < b->start || b->uses[b->n_uses - 1].tick >= b->end))
         return wrong(r, i, DV_E_BUFFER,

@@ -70,8 +70,8 @@ int32_t dv_live_find(const dv_live *live, int64_t start, int64_t end,
                      int32_t *out)
 {
     struct {
-        // A node of the tree that is still to be searched, its first leaf and
-        // its number of leaves.
+        // A subtree that is still to be searched: its root node, its first leaf
+        // and its number of leaves.
         int32_t node, first, count;
     } stack[64];
     int32_t n = 0, depth = 0, limit = started(live, end);

@@ -27,7 +27,7 @@ static int64_t walk(dv_neighbours *neighbours, const dv_task *t,
         if (!it->in_play)
             continue;
         int32_t k = dv_live_find(live, it->start, it->end, found);
-        // The k items that were found include item i itself.
+        // Item i itself is one of the k items found.
         n += k - 1;
         if (!fill)
             continue;

@@ -61,8 +61,8 @@ typedef struct part_search {
     // Skyline search; only for parts without alignments and without items at
     // given addresses.
     dv_valley *v;
-    // Canonical search, which places items from low to high; created when it is
-    // first needed.
+    // Canonical search, which places items from low to high addresses; created
+    // when it is first needed.
     dv_pack_order *o;
     // Number of long tries (a search with a growing budget) and of short tries
     // (with a randomly perturbed order) so far, and the search nodes spent in
@@ -135,8 +135,8 @@ static dv_fit try_short(part_search *h)
                          h->run);
 }
 
-// Searches a layout of a part (an independent sub-problem) with about `budget`
-// nodes, or with the whole budget of the run if `budget` is 0.
+// Searches for a layout of a part (an independent sub-problem) with about
+// `budget` nodes, or with the whole budget of the run if `budget` is 0.
 static dv_fit search(const dv_part *p, int64_t budget, dv_pack_run *run)
 {
     if (p->load > p->cap)
@@ -220,8 +220,8 @@ dv_fit dv_pack(dv_rect *rects, int32_t n, int64_t capacity,
     return fit;
 }
 
-// What is known about a part (an independent sub-problem): the best layout `at`
-// ends at `top`, and it is proven that no layout ends below `low`. Capacities
+// What is known about a part (an independent sub-problem): its best layout `at`
+// has the height `top`, and no layout is lower than `low` (proven). Capacities
 // below `open` were tried with the current budget without result.
 typedef struct known {
     int64_t *at;
@@ -248,8 +248,8 @@ static dv_fit ask(dv_part *p, known *x, int64_t cap, int64_t budget,
     return fit;
 }
 
-// Lowers the end of a part's layout to `goal`, or as close to it as the budget
-// of nodes allows, by bisection.
+// Lowers the height of a part's best layout to `goal`, or as close to it as the
+// budget of search nodes allows, by bisection of the capacity.
 static dv_fit narrow(dv_part *p, known *x, int64_t goal, int64_t budget,
                      dv_pack_run *run)
 {
@@ -296,9 +296,9 @@ static void sum_up(const dv_model *m, const known *all, int64_t *cap,
     }
 }
 
-// Improves the layouts of all parts (independent sub-problems) that end above
-// the bound, with growing budgets, until the capacity is proven or the run is
-// stopped.
+// Improves the layouts of all parts (independent sub-problems) that are higher
+// than the bound, with growing budgets, until the capacity is proven minimal or
+// the run is stopped.
 static dv_fit least(dv_model *m, int64_t *cap, int64_t *bound, dv_pack_run *run)
 {
     known *all = DV_NEW(&m->arena, known, m->n_parts);

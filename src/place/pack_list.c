@@ -15,7 +15,8 @@
 #include <string.h>
 
 enum {
-    // With more items than this, only the first two layouts are tried.
+    // With more items than this, only the first two of the simple layouts are
+    // tried.
     MANY = 20000,
     // With more items than this, orders by DV_KEY_TOTAL (the load of an item's
     // time sections) are skipped.
@@ -202,7 +203,8 @@ typedef struct fill {
     // last[s] is the last time section of the run (sections with equal floor)
     // that starts at s, or -1 if none does.
     int32_t *last;
-    // start[s] is the first time section of the run that ends at s.
+    // start[s] is the first time section of the run (sections with equal floor)
+    // that ends at s.
     int32_t *start;
     // Heap of the runs (time sections with equal skyline floor), lowest floor
     // first; it may contain entries of runs that no longer exist.
@@ -211,8 +213,8 @@ typedef struct fill {
     // The items that start in time section s (a tick where a maximal set of
     // items is live) are begin[s]..begin[s + 1], longest first.
     int32_t *begin;
-    // Union-find: next[i] leads to the first unplaced item at or after i; n if
-    // there is none.
+    // Union-find over unplaced items: next[i] leads to the first one at or
+    // after i; n if there is none.
     int32_t *next;
     // tail[s] is one past the last unplaced item that starts in time section s,
     // which is the shortest of them.
@@ -345,7 +347,8 @@ static int cut_run(fill *f, int32_t from, int32_t a, int32_t z)
     int32_t to = f->last[from];
     int64_t floor = f->floor[from];
     f->last[from] = -1;
-    // A floor that no neighbour has prevents that the run is merged with them.
+    // Set a floor that no neighbour has, so that the run is not merged with its
+    // neighbours.
     f->floor[a] = -1;
     f->last[a] = z;
     f->start[z] = a;
@@ -355,8 +358,8 @@ static int cut_run(fill *f, int32_t from, int32_t a, int32_t z)
 }
 
 // Raises the run of the skyline that starts at `a` (time sections with the same
-// floor) to the lower of its neighbours, since no item fits on it. A run
-// without neighbours covers the whole skyline; it is removed from further use.
+// floor) to its lower neighbour, since no item fits on it. A run without
+// neighbours covers the whole skyline; it is removed.
 static int raise_run(fill *f, int32_t a)
 {
     int32_t z = f->last[a];

@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Limit of the depth to which sets of items are split into independent ones.
+// Limit of the recursion depth of splitting sets of items into independent
+// ones.
 enum { MAX_ROUNDS = 32 };
 
 typedef struct dv_pack_item {
@@ -24,7 +25,7 @@ typedef struct dv_pack_item {
     // time sections (ticks where a maximal set of items is live).
     int64_t start, end;
     int64_t life;
-    // In bytes; after scale() in multiples of the model's unit, the common
+    // In bytes; after scale(), in multiples of the model's unit, the common
     // divisor of all sizes.
     int64_t size, align, fixed;
     int32_t rect;
@@ -196,8 +197,8 @@ static int compare_items(const void *pa, const void *pb)
     return 0;
 }
 
-// Reverses time if the reversed items sort before the original ones, so that
-// the result does not depend on the direction of time.
+// Reverses time if the reversed items come first in a fixed order, so that a
+// problem and its mirror image give the same result.
 static dv_fit choose_direction(item *items, int32_t n)
 {
     int64_t from = items[0].start, to = 0;
@@ -254,9 +255,9 @@ static dv_fit add_part(dv_model *m, item *items, int32_t n, int64_t base,
 static dv_fit split(dv_model *m, item *items, int32_t n, int64_t base,
                     int round);
 
-// Items that are live as long as all n items together can be placed at the
-// bottom: does so, raises *base to the top of them, and returns the number of
-// items that are left.
+// Places the items that are live during the whole lifetime of all n items at
+// the bottom, if there are no alignments or fixed items; raises *base to their
+// top, and returns the number of items left.
 static int32_t sink(dv_model *m, item *items, int32_t n, int64_t *base)
 {
     int64_t from = items[0].start, to = from;

@@ -21,12 +21,12 @@
 
 typedef struct entry {
     int64_t off;
-    // Number of the item in rank order, the order in which items are tried.
+    // Rank of the item: its position in the order in which items are tried.
     int32_t item;
 } entry;
 
-// Limits of the search depth, and of the entries on its stack: a path through n
-// = 4096 items needs n * n / 2 of them.
+// Limits of the search depth, and of the entries on its stack: a search path
+// over n = 4096 items needs n * n / 2 of them.
 enum { MAX_DEPTH = 8192, MAX_STACK = 9 << 20 };
 
 struct dv_pack_order {
@@ -211,9 +211,8 @@ static int has_independent_ranges(const dv_pack_order *o, int32_t a, int32_t z)
     return apart;
 }
 
-// Where no unplaced item is live on both sides of a border between time
-// sections, the problem falls apart into independent ranges of sections: solves
-// these one by one.
+// Splits the problem at borders between time sections that no unplaced item
+// crosses, and solves the resulting independent ranges one by one.
 static end solve_ranges(dv_pack_order *o, const state *st, int32_t depth)
 {
     for (int32_t s = st->lo, lo = s; s <= st->hi; s++) {
@@ -269,8 +268,8 @@ static int is_second(const dv_pack_order *o, const state *st, int32_t k)
     return o->twin[i] && k > 0 && st->list[k - 1].item == i - 1;
 }
 
-// Tries to place all unplaced items of the search state. If that fails, `o` is
-// as it was before.
+// Tries to place all unplaced items of the search state. On failure, restores
+// `o`.
 static end solve(dv_pack_order *o, const state *st, int32_t depth)
 {
     if (!st->n)

@@ -55,7 +55,8 @@ typedef struct dv_model {
 // common alignment. DV_FIT_NO: a sum of live sizes or an end address overflows.
 dv_fit dv_model_init(dv_model *m, dv_rect *rects, int32_t n, int64_t cap);
 void dv_model_free(dv_model *m);
-// Copies the addresses of a part's items to their rectangles.
+// Copies the addresses found for the items of a part (an independent
+// sub-problem) to their rectangles.
 void dv_model_store_addresses(const dv_model *m, const dv_part *p,
                               const int64_t *at);
 

@@ -214,7 +214,7 @@ typedef struct spot {
 typedef struct move {
     int32_t item; // the placed item; -1: the move raises a floor instead
     int32_t a, z; // first and last time section changed
-    // Time sections whose floors and items led to the move.
+    // The time sections whose floors and unplaced items forced the move.
     span why;
     // Floor of the changed time sections before the move; -1 if the item was
     // placed at the ceiling.
@@ -240,7 +240,7 @@ struct dv_valley {
     uint64_t *open; // bit set of unplaced items
     uint64_t *key;  // hash of each item; identical items have equal hashes
     int32_t *rank, *order;
-    // For each item, 1 if the item before it is identical.
+    // For each item, 1 if it is identical to the item before it.
     unsigned char *twin;
     int64_t *floor, *slack, *load;
     // cross[s] is the number of unplaced items that are live in both time
@@ -427,8 +427,8 @@ typedef struct fitting {
     int64_t low_left, low_right;
     int32_t widest; // width of the widest item, in time sections
     int32_t rank_left, rank_right;
-    // First range of time sections that none of these items covers; gap_a is -1
-    // if there is none.
+    // First range of time sections in the valley that no fitting item covers;
+    // gap_a is -1 if there is none.
     int32_t gap_a, gap_z;
 } fitting;
 
@@ -574,8 +574,8 @@ static look look_run(dv_valley *v, int32_t l)
     return look_at(v, l, r, dv_min_i64(left, right));
 }
 
-// Makes all forced moves: places an item or raises a floor wherever there is
-// only one option.
+// Makes all forced moves: wherever there is only one option, places the item or
+// raises the floor.
 static outcome settle(dv_valley *v)
 {
     for (int32_t s = v->lo; s <= v->hi && v->n_open;) {

@@ -25,8 +25,8 @@ typedef struct solver_run {
     dv_arena *arena;
 } solver_run;
 
-// This function and the following ones (firstfit to anneal) run one solver
-// each: they set r->answer, and return 0 when out of memory.
+// Functions from here to `anneal` run one solver each: they set r->answer, and
+// return 0 when out of memory.
 static int greedy(solver_run *r)
 {
     return dv_list_heuristic(r->t, DV_GREEDY, &r->answer);
@@ -82,8 +82,8 @@ static int exact(solver_run *r)
     return prove(r);
 }
 
-// Runs simulated annealing, which has a number of steps of its own; a budget
-// given by the caller can only shorten it.
+// Runs simulated annealing, which has its own limit of steps; a budget given by
+// the caller can only lower it.
 static int anneal(solver_run *r)
 {
     dv_neighbours neighbours;
@@ -100,8 +100,8 @@ static int anneal(solver_run *r)
 typedef struct solver {
     const char *name;
     int (*solve)(solver_run *r);
-    // 1 if the solver searches for improvements, so that local search may also
-    // move the pieces of buffers that are cut at spills.
+    // 1 if the solver searches for improvements; then local search may also
+    // move the pieces of buffers that are cut at possible spills.
     int improves;
 } solver;
 
@@ -149,8 +149,8 @@ static int64_t total_weight(const dv_task *t)
     return all;
 }
 
-// Returns the least weight of any placeable item: at least that much is lost
-// when not all items fit.
+// Returns the smallest weight of a placeable item: at least that much is lost
+// if not all items fit.
 static int64_t least_weight(const dv_task *t)
 {
     int64_t least = INT64_MAX;

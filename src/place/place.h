@@ -150,13 +150,13 @@ static inline double dv_exp_negative(double x)
     return y;
 }
 
-// An index of items by time (live.c): finds those items added with dv_live_add
-// that are live in a range of ticks.
+// An index of items by time (live.c): of the items added with dv_live_add,
+// finds those that are live in a range of ticks.
 typedef struct dv_live {
     const dv_task *task;
     int32_t *by_start; // all items, sorted by start
     int32_t *rank;
-    // Tree of the latest lifetime ends, one leaf per item in the order of
+    // Segment tree of maximal lifetime ends, one leaf per item in order of
     // starts: item i is leaf number `leaves + rank[i]`.
     int64_t *last;
     int32_t leaves;
@@ -180,8 +180,8 @@ typedef struct dv_neighbours {
     int32_t *items; // NULL if the lists would be too long
 } dv_neighbours;
 
-// Builds the lists of items with overlapping lifetimes, unless they have more
-// than `most` entries in total. Returns 0 when out of memory.
+// Builds the lists of neighbours (items with overlapping lifetimes), unless
+// they have more than `most` entries in total. Returns 0 when out of memory.
 int dv_neighbours_init(dv_neighbours *neighbours, const dv_task *task,
                        int64_t most, dv_arena *arena);
 
@@ -219,7 +219,8 @@ int dv_prices_improve(dv_prices *p, const dv_task *task, int64_t known,
 // Initialises the prices (per byte and time section) of a task that has only
 // some of the items from the prices of the task with all items.
 void dv_prices_init_from(dv_prices *p, const dv_prices *from);
-// Returns how many subgradient steps suit the size of the task.
+// Returns a number of subgradient steps that is suitable for the size of the
+// task.
 int dv_price_steps(const dv_task *task, const dv_prices *p);
 // Returns the price of item i: its bytes times the prices of the time sections
 // (ticks where the set of live items is maximal) that it occupies.

@@ -24,8 +24,8 @@ void dv_rects_from_choice(dv_rects *r, const dv_choice *choice);
 // address of another one does so, from its first parent of equal size that no
 // other item has taken. Returns whether any item does.
 int dv_rects_choose_all(const dv_rects *r, dv_choice *out);
-// Copies the packed rectangles' addresses to their items; -1 for items without
-// a rectangle.
+// Copies the addresses of the packed rectangles to their items; items without a
+// rectangle get -1.
 void dv_rects_store_addresses(const dv_rects *r, int64_t *at);
 
 // Packs all items into the task's capacity (whole.c). DV_FIT_NO means it is

@@ -24,7 +24,7 @@ typedef struct refiner {
     dv_rects rects;
     int64_t *at;
     char *offered; // offered[i]: item i may be chosen
-    // 1 if no item that solvers may place is excluded from the choice.
+    // 1 if the choice considers every item that solvers may place.
     int all_offered;
 } refiner;
 

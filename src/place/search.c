@@ -27,8 +27,8 @@ typedef struct top {
     double weight;
 } top;
 
-// Stands for the weight of an item that cannot be evicted: more than all other
-// items together weigh.
+// The weight of an item that cannot be evicted: greater than the sum of all
+// other weights.
 static const double NOT_EVICTABLE = 0x1p80;
 
 typedef struct change {

@@ -12,8 +12,8 @@
 #include "place/place.h"
 #include <string.h>
 
-// A chosen item in a list: `before` is the index of the item chosen before it
-// in the same state of the search.
+// A list of chosen items, linked backwards: `before` is the index of the item
+// chosen before this one in the same state of the search.
 typedef struct node {
     int32_t item, before;
     int32_t over; // the item whose address it takes over, or -1
@@ -40,8 +40,8 @@ typedef struct beam {
     int32_t *table; // hash table of state numbers by state hash
     int32_t table_size;
     int32_t *order; // items by first time section
-    // Bit number of each item in these sets; no two items that are live at the
-    // same time have the same.
+    // Bit number of each item in `sets`; items that are live at the same time
+    // have different ones.
     int32_t *slot;
     int32_t n_order;
     int32_t *by_last; // the same items by last time section
@@ -252,9 +252,9 @@ static void flip(beam *b, int32_t s, int32_t i, int64_t size)
     set_of(b, s)[b->slot[i] / 64] ^= (uint64_t)1 << (b->slot[i] % 64);
 }
 
-// Extends every state of the beam search without item i and, if enough bytes
-// are free at that time or those of a parent can be taken over, also with item
-// i.
+// Extends every state of the beam search by the decision on item i: without it
+// and, if enough bytes are free when it starts or those of a parent can be
+// taken over, also with it.
 static void decide(beam *b, int32_t i)
 {
     int64_t size = size_of(b, i);

@@ -46,9 +46,9 @@ dv_fit dv_pack_all(const dv_task *t, dv_effort *effort, dv_answer *out)
         dv_rects_store_addresses(&w.rects, out->at);
         out->value = dv_placed_weight(t, out->at);
     }
-    // Which parent's address each child takes over (in-place reuse) was decided
-    // before packing. With other decisions the items might still fit, so the
-    // failure is no proof.
+    // Which parent's address each child takes over (in-place reuse) was fixed
+    // before packing. Other decisions might still fit, so this failure is no
+    // proof.
     if (fit == DV_FIT_NO && w.shares)
         fit = DV_FIT_OPEN;
     dv_arena_free(&a);
