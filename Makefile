@@ -15,7 +15,7 @@ release: deps
 demo: release
 	@sh scripts/demo.sh build/release/divvy
 
-# What a newcomer runs: a gcc build and its tests, about five minutes.
+# What a newcomer runs: a gcc build and its tests, about eight minutes.
 test:
 	@sh scripts/deps.sh test
 	@sh scripts/test.sh test $(JOBS)

@@ -37,18 +37,18 @@ build() { # PRESET [more words]
 if [ "$what" = test ]; then
     stage build 2 "gcc, with tests"
     build dev
-    stage tests 3 "all but those of make check"
+    stage tests 6 "all but those of make check"
     ctest --preset dev -j "$jobs" -LE '^(check|attack)$'
 else
     stage gcc 2 "the build of make test, if it is not there"
     build dev
     stage programs 1 "for the other instruction set and the second MPI"
     build dev --target check_programs
-    stage foreign 3 "the other instruction set, the second MPI, altered plans"
+    stage foreign 4 "the other instruction set, the second MPI, altered plans"
     ctest --preset dev -j "$jobs" -L '^(check|attack)$'
     stage python 1 "the Python package"
     ctest --preset dev -j "$jobs" -L '^python$'
-    stage random 3 "three times as many random cases"
+    stage random 5 "three times as many random cases"
     DV_CASES="${DV_CASES:-300}" ctest --preset dev -j "$jobs" -L '^prop$'
     stage sanitize-build 3 "gcc with address and undefined-behaviour sanitizers"
     build asan
