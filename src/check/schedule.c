@@ -419,10 +419,11 @@ static dv_status check_loops(const dv_plan *plan, const use *uses, int32_t op,
     if (as->images && (!as->window || as->inner < 0 || as->guard))
         WRONG(C25, "op %s runs on images without a window, or with a guard",
               o->name);
-    if (as->edges && (!has_border(o) || as->images || as->guard))
+    if (as->edges &&
+        (!has_border(o) || as->images || as->guard || as->transpose))
         WRONG(C25,
-              "op %s is cut at edges without a border, or with images or a "
-              "guard",
+              "op %s is cut at edges without a border, or with images, a guard "
+              "or transposed reads",
               o->name);
     if (as->guard != DV_GUARD_INDICES &&
         (has_indirect_read(o) || has_indirect_write(o)))

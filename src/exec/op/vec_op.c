@@ -1098,7 +1098,8 @@ static int loops_possible(const dv_vec_op *v, const maker *m)
     const dv_op *op = m->spec->op;
     dv_vec_spec whole = whole_of(m->spec);
     int32_t row, col;
-    if (v->blocks && (dv_op_gathers(op) || m->points ||
+    // Blocks with transposed reads cover a box in steps that know no edges.
+    if (v->blocks && (m->spec->edges || dv_op_gathers(op) || m->points ||
                       !find_block_loops(&whole, &row, &col) ||
                       row != v->outer || col != v->inner))
         return 0;
