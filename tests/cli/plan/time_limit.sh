@@ -21,7 +21,7 @@ done
 # Where nothing is searched, the limit changes nothing, and nothing is said.
 expect 0 '' "$divvy" plan "$program" -t spyre --joint off -o off.plan
 expect 0 '' "$divvy" plan "$program" -t spyre --joint off --time-limit 0.000000001 -o cut.plan
-cmp -s off.plan cut.plan || grep -q cut_short cut.plan || complain "--joint off: another plan, unsaid"
+cmp -s off.plan cut.plan || complain "--joint off: another plan"
 expect 0 '' "$divvy" plan "$program" -t spyre --time-limit 1000 -o long.plan
 expect 0 '' "$divvy" plan "$program" -t spyre --time-limit 1000 --json -o long.json
 ! grep -q 'cut_short\|time limit' long.plan long.json || complain "1000 s were not enough"

@@ -33,7 +33,7 @@ for limit in compute:mac_rate=1Mmac memory:memory_bandwidth=1MB; do
 done
 for limit in compute memory; do
     expect 0 '' "$divvy" plan "$source/examples/attention.dv" -t $limit.dv --explain
-    grep '^[a-z]*: .* us: ' .out >$limit.ops
+    grep '^[a-z]*: .* us: ' .out | sed 's/ on .*//' >$limit.ops
     expect 0 '' "$divvy" plan "$source/examples/attention.dv" -t $limit.dv
     grep -c '^    group ops' .out >$limit.groups
 done
