@@ -531,12 +531,17 @@ typedef struct dv_on_pending {
     const char *label;
 } dv_on_pending;
 
-// Returns whether a definition may be delayed to be inlined: the result is
-// float and has exactly one reader in the model.
-static int may_wait(const dv_on_loop *l, const dv_on_value *v)
+// Expressions of more levels than this are not inlined. What is left until
+// DV_MAX_NESTING is for the levels that their reader adds.
+enum { MAX_LEVELS = DV_MAX_NESTING / 2 };
+
+// Returns whether the definition of v as this expression may be delayed to be
+// inlined: the result is float and has exactly one reader in the model.
+static int may_wait(const dv_on_loop *l, const dv_on_value *v, dv_term value)
 {
     const dv_on *cx = l->cx;
     return l->inlines && cx->scope == 1 && cx->depth == 0 && !v->is_bool &&
+           value && value->depth <= MAX_LEVELS &&
            (v->dtype == DV_F32 || v->dtype == DV_F64) &&
            dv_table_get(&cx->uses, v->name, strlen(v->name), 0) == 1 &&
            dv_on_find(l->cx, v->name) == v;
@@ -657,7 +662,7 @@ static dv_status define_as(dv_on_loop *l, dv_on_value *v, dv_dtype dtype,
         dv_build_temp(cx->build, v->base->name, dtype, v->base->n_dims, dims);
     }
     int written = typed && !needs_temp ? (int)dtype : -1;
-    if (layout == NATIVE && may_wait(l, v))
+    if (layout == NATIVE && may_wait(l, v, value))
         return wait_for_reader(l, v, left, value, written);
     return assign(l, left, value, 0, written);
 }
