@@ -258,6 +258,22 @@ static dv_status add_output(dv_on *cx, int32_t i, dv_onnx_binding *out)
     return DV_OK;
 }
 
+// Declares the model's inputs that no statement reads, so that a caller may
+// bind all inputs of the model. Those with contents that are known at import
+// are constants.
+static dv_status add_unread_inputs(dv_on *cx)
+{
+    const dv_onnx_graph *g = &cx->model->graph;
+    cx->label = "the inputs";
+    dv_build_label(cx->build, cx->label);
+    for (int32_t i = 0; i < g->n_inputs; i++) {
+        dv_on_value *v = dv_on_find(cx, g->inputs[i].name);
+        if (v && v->info && !v->base->data)
+            DV_TRY(dv_on_declare(cx, v->base));
+    }
+    return DV_OK;
+}
+
 // Lists the inputs and weights of the program, with their names in the model.
 static dv_status list_bindings(dv_on *cx, dv_onnx *m)
 {
@@ -323,6 +339,7 @@ static dv_status build(dv_on *cx, dv_onnx *m)
     for (int32_t i = 0; i < g->n_outputs; i++)
         DV_TRY(add_output(cx, i, &m->outputs[m->n_outputs++]));
     DV_TRY(check_params(cx));
+    DV_TRY(add_unread_inputs(cx));
     DV_TRY(dv_build_finish(&m->program, cx->build, NULL, 0, cx->diag));
     m->program->src.name = m->src.name;
     DV_TRY(list_bindings(cx, m));
