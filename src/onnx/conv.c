@@ -901,13 +901,17 @@ static dv_status max_pool(dv_on *cx, const dv_onnx_node *n, dv_on_value *out,
 
 dv_status dv_on_pool(dv_on *cx, const dv_onnx_node *n)
 {
+    DV_TRY(dv_on_need(cx, n, 1));
+    dv_on_value *out = dv_on_out(cx, n, 0);
+    return out ? dv_on_pool_of(cx, n, out, dv_on_in(cx, n, 0)) : DV_E_NOMEM;
+}
+
+dv_status dv_on_pool_of(dv_on *cx, const dv_onnx_node *n, dv_on_value *out,
+                        dv_on_value *x)
+{
     dv_on_window w;
     int len;
-    DV_TRY(dv_on_need(cx, n, 1));
-    dv_on_value *x = dv_on_in(cx, n, 0), *out = dv_on_out(cx, n, 0);
     const int64_t *kernel = dv_on_ints(n, "kernel_shape", &len);
-    if (!out)
-        return DV_E_NOMEM;
     if (x->n_dims < 3 || len != x->n_dims - 2)
         return dv_on_refuse(cx,
                             "attribute kernel_shape has %d %s, its "

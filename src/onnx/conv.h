@@ -30,4 +30,8 @@ dv_status dv_on_conv_of(dv_on *cx, dv_on_value *out, const dv_on_conv *c);
 dv_status dv_on_conv_zero(dv_on *cx, dv_on_conv *c, dv_on_value *x_zero);
 // Defines the i32 result of a convolution of 8-bit x and w with zero points.
 dv_status dv_on_conv_bytes(dv_on *cx, dv_on_value *out, const dv_on_conv *c);
+// Defines the result of a pool of x, with the attributes of the node: MaxPool,
+// LpPool, or an average in all other operators.
+dv_status dv_on_pool_of(dv_on *cx, const dv_onnx_node *n, dv_on_value *out,
+                        dv_on_value *x);
 #endif

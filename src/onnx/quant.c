@@ -1,9 +1,11 @@
 // Quantised operators: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear,
-// QLinearMatMul and QLinearConv.
+// QLinearMatMul, QLinearConv, and those of the domain com.microsoft, which
+// ONNX Runtime's quantisation tools write.
 #include "base/dtype.h"
 #include "base/plural.h"
 #include "onnx/conv.h"
 #include <math.h>
+#include <string.h>
 
 static int is_unsigned(dv_dtype t)
 {
@@ -210,4 +212,337 @@ dv_status dv_on_qlinear_conv(dv_on *cx, const dv_onnx_node *n)
     DV_TRY(dv_on_conv_zero(cx, &c, v[2]));
     DV_TRY(dv_on_conv_bytes(cx, acc, &c));
     return requantize(cx, out, acc, v[1], v[4], v[6], v[7], 1);
+}
+
+// -- Quantised operators of the domain com.microsoft -------------------------
+
+// A quantised operand: stands for the numbers (x - zero) * scale.
+typedef struct scaled {
+    dv_on_value *x;     // NULL if it describes the result
+    dv_on_value *scale; // one number
+    dv_on_value *zero;  // one number; NULL: 0
+} scaled;
+
+// Replaces *v by a view of its only element without dims.
+static dv_status only_element(dv_on *cx, dv_on_value **v)
+{
+    dv_on_value *x = *v;
+    if (dv_on_count(x) != 1)
+        return dv_on_refuse(cx,
+                            "a scale or zero point has %lld elements, not 1",
+                            (long long)dv_on_count(x));
+    *v = dv_on_temp(cx, x->name);
+    return *v ? dv_on_reshape(cx, *v, x, 0, NULL) : DV_E_NOMEM;
+}
+
+// Gets the scale at input number i and the zero point at the next input, which
+// may be left out.
+static dv_status get_scale(dv_on *cx, const dv_onnx_node *n, int i, scaled *out)
+{
+    out->scale = dv_on_in(cx, n, i);
+    out->zero = dv_on_in(cx, n, i + 1);
+    if (!out->scale)
+        return dv_on_refuse(cx, "input %d, a scale, is missing", i);
+    DV_TRY(only_element(cx, &out->scale));
+    return out->zero ? only_element(cx, &out->zero) : DV_OK;
+}
+
+// Gets an operand at input number i, with its scale and zero point.
+static dv_status get_scaled(dv_on *cx, const dv_onnx_node *n, int i,
+                            scaled *out)
+{
+    out->x = dv_on_in(cx, n, i);
+    if (!out->x)
+        return dv_on_refuse(cx, "input %d is missing", i);
+    return get_scale(cx, n, i + 1, out);
+}
+
+static dv_term real_number(dv_on_loop *l, dv_term x, const scaled *s)
+{
+    if (s->zero)
+        x = dv_on_2(l->cx, "-", x, dv_on_read(l, s->zero, NULL));
+    return dv_on_2(l->cx, "*", x, dv_on_read(l, s->scale, NULL));
+}
+
+// Defines `out`, over the axes of a broadcast, as a quantised number of type t.
+static dv_status define_scaled(dv_on_loop *l, dv_on_value *out, dv_dtype t,
+                               const scaled *to, dv_term real)
+{
+    dv_on *cx = l->cx;
+    int axes[DV_MAX_DIMS];
+    memcpy(axes, l->out, sizeof axes);
+    dv_term zero = to->zero ? dv_on_read(l, to->zero, NULL) : NULL;
+    dv_term q = dv_on_divide(cx, real, dv_on_read(l, to->scale, NULL));
+    t = to->zero ? to->zero->dtype : t;
+    return dv_on_define(l, out, t, 0, l->n_out, axes, saturate(cx, q, zero, t));
+}
+
+// Returns the formula of an elementwise operator, applied to real numbers.
+static dv_term apply(dv_on *cx, const dv_onnx_node *n, const dv_term *x)
+{
+    const char *k = n->type + strlen("QLinear");
+    if (!strcmp(k, "Sigmoid"))
+        return dv_on_1(cx, "sigmoid", x[0]);
+    if (!strcmp(k, "LeakyRelu")) {
+        dv_term zero = dv_on_f(cx, 0);
+        dv_term slope = dv_on_num(cx, DV_F32, dv_on_float(n, "alpha", 0.01));
+        return dv_on_3(cx, "select", dv_on_2(cx, "<", x[0], zero),
+                       dv_on_2(cx, "*", slope, x[0]), x[0]);
+    }
+    return dv_on_2(cx, !strcmp(k, "Mul") ? "*" : "+", x[0], x[1]);
+}
+
+// Imports QLinearAdd, QLinearMul, QLinearSigmoid and QLinearLeakyRelu.
+dv_status dv_on_qlinear_elementwise(dv_on *cx, const dv_onnx_node *n)
+{
+    int two = !strcmp(n->type, "QLinearAdd") || !strcmp(n->type, "QLinearMul");
+    scaled s[2], to;
+    dv_on_loop l;
+    dv_term x[2];
+    DV_TRY(get_scaled(cx, n, 0, &s[0]));
+    if (two)
+        DV_TRY(get_scaled(cx, n, 3, &s[1]));
+    DV_TRY(get_scale(cx, n, two ? 6 : 3, &to));
+    dv_on_value *v[] = {s[0].x, s[two].x}, *out = dv_on_out(cx, n, 0);
+    if (!out)
+        return DV_E_NOMEM;
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_broadcast(&l, v, 1 + two, x));
+    for (int i = 0; i <= two; i++)
+        x[i] = real_number(&l, x[i], &s[i]);
+    return define_scaled(&l, out, v[0]->dtype, &to, apply(cx, n, x));
+}
+
+dv_status dv_on_qlinear_where(dv_on *cx, const dv_onnx_node *n)
+{
+    scaled s[2], to;
+    dv_on_loop l;
+    dv_term x[3];
+    DV_TRY(dv_on_need(cx, n, 1));
+    DV_TRY(get_scaled(cx, n, 1, &s[0]));
+    DV_TRY(get_scaled(cx, n, 4, &s[1]));
+    DV_TRY(get_scale(cx, n, 7, &to));
+    dv_on_value *v[] = {dv_on_in(cx, n, 0), s[0].x, s[1].x};
+    dv_on_value *out = dv_on_out(cx, n, 0);
+    if (!out)
+        return DV_E_NOMEM;
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_broadcast(&l, v, 3, x));
+    dv_term y = dv_on_3(cx, "select", x[0], real_number(&l, x[1], &s[0]),
+                        real_number(&l, x[2], &s[1]));
+    return define_scaled(&l, out, v[1]->dtype, &to, y);
+}
+
+// Defines `out` as the operand `from` with the scale and zero point `to`. If
+// `to` is NULL, its numbers are not quantised; if from->scale is NULL, those of
+// `from` are not.
+static dv_status rescaled(dv_on *cx, dv_on_value *out, const scaled *from,
+                          dv_dtype t, const scaled *to)
+{
+    dv_on_loop l;
+    dv_term x;
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_broadcast(&l, &from->x, 1, &x));
+    if (from->scale)
+        x = real_number(&l, x, from);
+    if (to)
+        return define_scaled(&l, out, t, to, x);
+    int axes[DV_MAX_DIMS];
+    memcpy(axes, l.out, sizeof axes);
+    return dv_on_define(&l, out, t, 0, l.n_out, axes, x);
+}
+
+dv_status dv_on_qlinear_concat(dv_on *cx, const dv_onnx_node *n)
+{
+    int count = (n->n_inputs - 2) / 3, axis;
+    scaled to, from;
+    DV_TRY(dv_on_need(cx, n, 4));
+    DV_TRY(get_scale(cx, n, 0, &to));
+    dv_on_value **parts = DV_NEW(cx->arena, dv_on_value *, count + 1);
+    dv_on_value *out = dv_on_out(cx, n, 0);
+    if (!parts || !out)
+        return DV_E_NOMEM;
+    for (int i = 0; i < count; i++) {
+        DV_TRY(get_scaled(cx, n, 2 + 3 * i, &from));
+        parts[i] = dv_on_temp(cx, from.x->name);
+        if (!parts[i])
+            return DV_E_NOMEM;
+        DV_TRY(rescaled(cx, parts[i], &from, from.x->dtype, &to));
+    }
+    DV_TRY(
+        dv_on_norm_axis(cx, dv_on_int(n, "axis", 0), parts[0]->n_dims, &axis));
+    return dv_on_join(cx, out, parts, count, axis);
+}
+
+// Makes `to` a view of x with the last dim, the channels, as dim 1; if `back`,
+// makes it a view of x with dim 1 as the last dim.
+static dv_status move_channels(dv_on *cx, dv_on_value *to, const dv_on_value *x,
+                               int back)
+{
+    int perm[DV_MAX_DIMS], last = x->n_dims - 1;
+    for (int d = 0; d <= last; d++)
+        perm[d] = back ? (d == 0      ? 0
+                          : d == last ? 1
+                                      : d + 1)
+                       : (d == 0   ? 0
+                          : d == 1 ? last
+                                   : d - 1);
+    return dv_on_transpose(cx, to, x, perm);
+}
+
+// Defines `out` as the average of a quantised image over all dims but the first
+// two: the sum of its integers, times 1 / (their number).
+static dv_status global_average(dv_on *cx, dv_on_value *out, const scaled *from,
+                                const scaled *to)
+{
+    int axes[DV_MAX_DIMS], sums[DV_MAX_DIMS], kept[DV_MAX_DIMS], count = 0;
+    dv_on_loop l;
+    scaled sum = {dv_on_temp(cx, "sum"), dv_on_temp(cx, "scale"), NULL};
+    if (!sum.x || !sum.scale)
+        return DV_E_NOMEM;
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_over(&l, from->x, axes));
+    double elements = 1;
+    for (int d = 0; d < from->x->n_dims; d++) {
+        kept[d] = d < 2 ? axes[d] : -1;
+        if (d >= 2) {
+            sums[count++] = axes[d];
+            elements *= (double)from->x->dims[d];
+        }
+    }
+    dv_on_start(&l);
+    dv_term x = dv_on_read(&l, from->x, axes);
+    if (from->zero)
+        x = dv_on_2(cx, "-", x, dv_on_read(&l, from->zero, NULL));
+    DV_TRY(dv_on_define(&l, sum.x, DV_I32, 0, from->x->n_dims, kept,
+                        dv_on_reduce(&l, "sum", x, count, sums)));
+    dv_on_loop_begin(&l, cx);
+    dv_on_start(&l);
+    x = dv_on_read(&l, from->scale, NULL);
+    DV_TRY(dv_on_define(&l, sum.scale, DV_F32, 0, 0, NULL,
+                        dv_on_2(cx, "/", x, dv_on_f(cx, elements))));
+    return rescaled(cx, out, &sum, from->x->dtype, to);
+}
+
+// Imports QLinearGlobalAveragePool and QLinearAveragePool.
+dv_status dv_on_qlinear_pool(dv_on *cx, const dv_onnx_node *n)
+{
+    scaled s, to;
+    DV_TRY(get_scaled(cx, n, 0, &s));
+    DV_TRY(get_scale(cx, n, 3, &to));
+    int last = dv_on_int(n, "channels_last", 0) != 0;
+    dv_on_value *out = dv_on_out(cx, n, 0), *image = dv_on_temp(cx, "image"),
+                *y = last ? dv_on_temp(cx, "y") : out;
+    if (!out || !image || !y)
+        return DV_E_NOMEM;
+    if (s.x->n_dims < 3)
+        return dv_on_refuse(cx, "its input has %d dim%s", s.x->n_dims,
+                            DV_PLURAL(s.x->n_dims, "", "s"));
+    if (last) {
+        DV_TRY(move_channels(cx, image, s.x, 0));
+        s.x = image;
+    }
+    if (strstr(n->type, "Global")) {
+        DV_TRY(global_average(cx, y, &s, &to));
+    } else {
+        scaled real = {dv_on_temp(cx, "pooled"), NULL, NULL};
+        dv_on_value *x = dv_on_temp(cx, "real");
+        if (!real.x || !x)
+            return DV_E_NOMEM;
+        DV_TRY(rescaled(cx, x, &s, DV_F32, NULL));
+        DV_TRY(dv_on_pool_of(cx, n, real.x, x));
+        DV_TRY(rescaled(cx, y, &real, s.x->dtype, &to));
+    }
+    return last ? move_channels(cx, out, y, 1) : DV_OK;
+}
+
+dv_status dv_on_qlinear_softmax(dv_on *cx, const dv_onnx_node *n)
+{
+    scaled s, to, share = {dv_on_temp(cx, "share"), NULL, NULL};
+    dv_on_value *x = dv_on_temp(cx, "real"), *out = dv_on_out(cx, n, 0);
+    int axis;
+    DV_TRY(get_scaled(cx, n, 0, &s));
+    DV_TRY(get_scale(cx, n, 3, &to));
+    DV_TRY(dv_on_norm_axis(cx, dv_on_int(n, "axis", -1), s.x->n_dims, &axis));
+    if (!x || !share.x || !out)
+        return DV_E_NOMEM;
+    // Softmax normalises all dims from the axis on before opset 13, which its
+    // attribute gives.
+    unsigned from = ~0u << axis, mask = (1u << s.x->n_dims) - 1;
+    mask &= dv_on_int(n, "opset", 13) < 13 ? from : 1u << axis;
+    DV_TRY(rescaled(cx, x, &s, DV_F32, NULL));
+    DV_TRY(dv_on_softmax_of(cx, share.x, x, mask, 0));
+    return rescaled(cx, out, &share, s.x->dtype, &to);
+}
+
+// Defines `out` as the sum or the product (`fn`) of values that are broadcast.
+static dv_status combined(dv_on *cx, dv_on_value *out, dv_dtype t,
+                          const char *fn, dv_on_value *const *v, int n)
+{
+    dv_on_loop l;
+    dv_term x[3];
+    int axes[DV_MAX_DIMS];
+    dv_on_loop_begin(&l, cx);
+    DV_TRY(dv_on_broadcast(&l, v, n, x));
+    for (int i = 1; i < n; i++)
+        x[0] = dv_on_2(cx, fn, x[0], x[i]);
+    memcpy(axes, l.out, sizeof axes);
+    return dv_on_define(&l, out, t, 0, l.n_out, axes, x[0]);
+}
+
+// Defines the sums of QGemm: the product of its matrices plus the bias at input
+// 6, if there is one.
+static dv_status gemm_sums(dv_on *cx, const dv_onnx_node *n, dv_on_value *out)
+{
+    static const char *const names[] = {"transA", "transB"};
+    dv_on_value *m[2], *bias = dv_on_in(cx, n, 6);
+    dv_on_value *product = bias ? dv_on_temp(cx, "product") : out;
+    if (!product)
+        return DV_E_NOMEM;
+    for (int i = 0; i < 2; i++) {
+        dv_on_value *x = dv_on_in(cx, n, 3 * i), *view = dv_on_temp(cx, "view");
+        if (!view)
+            return DV_E_NOMEM;
+        if (x->n_dims != 2)
+            return dv_on_refuse(cx, "input %d has %d dim%s, not 2", 3 * i,
+                                x->n_dims, DV_PLURAL(x->n_dims, "", "s"));
+        m[i] = x;
+        if (dv_on_int(n, names[i], 0)) {
+            DV_TRY(dv_on_transpose(cx, view, x, (int[]){1, 0}));
+            m[i] = view;
+        }
+    }
+    dv_on_value *zeros[] = {dv_on_in(cx, n, 2), dv_on_in(cx, n, 5)};
+    if ((zeros[0] && dv_on_count(zeros[0]) != 1) ||
+        (zeros[1] && zeros[1]->n_dims > 1))
+        return dv_on_refuse(cx, "a zero point does not fit its matrix");
+    DV_TRY(dv_on_product(cx, product, m[0], m[1], DV_I32, zeros[0], zeros[1]));
+    dv_on_value *both[] = {product, bias};
+    return bias ? combined(cx, out, DV_I32, "+", both, 2) : DV_OK;
+}
+
+dv_status dv_on_qgemm(dv_on *cx, const dv_onnx_node *n)
+{
+    DV_TRY(dv_on_need(cx, n, 2));
+    double alpha = dv_on_float(n, "alpha", 1), none = 0;
+    dv_on_value *sums = dv_on_temp(cx, "sums"), *out = dv_on_out(cx, n, 0);
+    dv_on_value *scale = dv_on_temp(cx, "scale"), *b = dv_on_in(cx, n, 4);
+    dv_on_value *to = dv_on_in(cx, n, 7), *zero = dv_on_in(cx, n, 8);
+    if (!sums || !out || !scale)
+        return DV_E_NOMEM;
+    if (!dv_on_in(cx, n, 3) || !b)
+        return dv_on_refuse(cx, "input 3 or 4 is missing");
+    DV_TRY(gemm_sums(cx, n, sums));
+    dv_on_value *factors[] = {dv_on_in(cx, n, 1), NULL, NULL};
+    factors[1] = dv_on_const_floats(cx, "alpha", DV_F32, 0, NULL, &alpha);
+    if (!factors[1])
+        return DV_E_NOMEM;
+    DV_TRY(combined(cx, scale, DV_F32, "*", factors, 2));
+    dv_on_value *of[] = {sums, scale, b};
+    if (!to)
+        return combined(cx, out, DV_F32, "*", of, 3);
+    if (!zero)
+        zero = dv_on_const_floats(cx, "zero", dv_on_in(cx, n, 0)->dtype, 0,
+                                  NULL, &none);
+    return zero ? requantize(cx, out, sums, scale, b, to, zero, 1) : DV_E_NOMEM;
 }

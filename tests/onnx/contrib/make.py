@@ -4,8 +4,8 @@
 import math, os, random, struct, sys
 
 out = sys.argv[1]
-F32, U8, I8, I32, I64 = 1, 2, 3, 6, 7
-CODE = {F32: 'f', U8: 'B', I8: 'b', I32: 'i', I64: 'q'}
+F32, U8, I8, I32, I64, BOOL = 1, 2, 3, 6, 7, 9
+CODE = {F32: 'f', U8: 'B', I8: 'b', I32: 'i', I64: 'q', BOOL: 'B'}
 
 def varint(v):
     b = b''
@@ -249,3 +249,59 @@ conv_bytes('conv_integer_i8_u8_channels', I8, U8, [1, 6, 8, 7], 4, [3, 3], -7, i
 conv_bytes('conv_integer_depthwise', U8, I8, [2, 4, 6, 5], 4, [3, 3], 128, ints(4, -128, 127), groups=4, pads=(1, 1, 1, 1), strides=(1, 2))
 conv_bytes('qlinear_conv_u8_i8', U8, I8, [1, 8, 6, 6], 8, [3, 3], 17, 0, pads=(1, 1, 1, 1), linear=1)
 conv_bytes('qlinear_conv_i8_u8_groups', I8, U8, [1, 6, 6, 6], 6, [3, 3], 5, ints(6, 0, 255), groups=3, pads=(0, 1, 1, 0), strides=(2, 2), linear=1)
+
+# Quantised operators of com.microsoft: computed from the numbers that the
+# integers stand for, in double precision.
+import numpy as np
+def scaled(t, dims, scale, zero):
+    lim = {U8: (0, 255), I8: (-128, 127)}[t]
+    x = np.array(ints(int(np.prod(dims)), *lim)).reshape(dims)
+    return x, float(np.float32(scale)) * (x - zero)
+def part(nm, t, x, scale, zero, optional=0):
+    return [(nm, t, list(x.shape), x.ravel().tolist()), (nm + 's', F32, [], [scale]), None if optional else (nm + 'z', t, [], [zero])]
+def to_scale(t, y, scale, zero):
+    lo, hi = {U8: (0, 255), I8: (-128, 127)}[t]
+    q = np.clip(np.rint(y / float(np.float32(scale))) + zero, lo, hi).astype(int)
+    return [('ys', F32, [], [scale]), ('yz', t, [], [zero])], [('y', t, list(q.shape), q.ravel().tolist())]
+a, ra = scaled(U8, (2, 4, 5), .0213, 131)
+b, rb = scaled(U8, (4, 1), .0371, 0)
+for op, y in (('Add', ra + rb), ('Mul', ra * rb)):
+    tail, out_y = to_scale(U8, y, .0507 if op == 'Add' else .113, 120)
+    case('qlinear_' + op.lower(), 'QLinear' + op, MS, part('a', U8, a, .0213, 131) + part('b', U8, b, .0371, 0, 1) + tail, out_y)
+a, ra = scaled(I8, (3, 4, 6), .0413, -7)
+tail, out_y = to_scale(I8, 1 / (1 + np.exp(-ra)), .00391, -128)
+case('qlinear_sigmoid', 'QLinearSigmoid', MS, part('a', I8, a, .0413, -7) + tail, out_y)
+tail, out_y = to_scale(I8, np.where(ra < 0, .2 * ra, ra), .0303, -60)
+case('qlinear_leaky_relu', 'QLinearLeakyRelu', MS, part('a', I8, a, .0413, -7) + tail, out_y, alpha=.2)
+e = np.exp(ra - ra.max(1, keepdims=True))
+tail, out_y = to_scale(I8, e / e.sum(1, keepdims=True), .0039, -128)
+case('qlinear_softmax', 'QLinearSoftmax', MS, part('a', I8, a, .0413, -7) + tail, out_y, axis=1, **{'opset': 13})
+e = np.exp(ra.reshape(3, -1) - ra.reshape(3, -1).max(1, keepdims=True))
+tail, out_y = to_scale(I8, (e / e.sum(1, keepdims=True)).reshape(ra.shape), .0039, -128)
+case('qlinear_softmax_11', 'QLinearSoftmax', MS, part('a', I8, a, .0413, -7) + tail, out_y, axis=1, **{'opset': 11})
+b, rb = scaled(I8, (6,), .0291, 20)
+c = np.array(ints(12, 0, 1)).reshape(3, 4, 1)
+tail, out_y = to_scale(I8, np.where(c, ra, rb), .0437, 3)
+case('qlinear_where', 'QLinearWhere', MS, [('c', BOOL, [3, 4, 1], c.ravel().tolist())] + part('a', I8, a, .0413, -7) + part('b', I8, b, .0291, 20) + tail, out_y)
+b, rb = scaled(I8, (3, 2, 6), .0291, 20)
+tail, out_y = to_scale(I8, np.concatenate((ra, rb), 1), .0437, 3)
+case('qlinear_concat', 'QLinearConcat', MS, tail + part('a', I8, a, .0413, -7) + part('b', I8, b, .0291, 20), out_y, axis=1)
+a, ra = scaled(U8, (2, 3, 5, 7), .0413, 100)
+tail, out_y = to_scale(U8, ra.mean((2, 3), keepdims=True), .0111, 128)
+case('qlinear_global_average_pool', 'QLinearGlobalAveragePool', MS, part('a', U8, a, .0413, 100) + tail, out_y)
+tail, out_y = to_scale(U8, ra.mean((1, 2), keepdims=True), .0111, 128)
+case('qlinear_global_average_pool_last', 'QLinearGlobalAveragePool', MS, part('a', U8, a, .0413, 100) + tail, out_y, channels_last=1)
+windows = lambda x: sum(x[..., i:i+3:2, j:j+5:2] for i in range(3) for j in range(3)) / 9
+tail, out_y = to_scale(U8, windows(ra), .0229, 128)
+case('qlinear_average_pool', 'QLinearAveragePool', MS, part('a', U8, a, .0413, 100) + tail, out_y, kernel_shape=[3, 3], strides=[2, 2])
+tail, out_y = to_scale(U8, np.moveaxis(windows(ra), 1, -1), .0229, 128)
+case('qlinear_average_pool_last', 'QLinearAveragePool', MS, part('a', U8, np.moveaxis(a, 1, -1), .0413, 100) + tail, out_y, kernel_shape=[3, 3], strides=[2, 2], channels_last=1)
+a, ra = scaled(U8, (7, 4), .0213, 131)
+b, rb = scaled(I8, (6, 7), 1, np.array(ints(6, -128, 127))[:, None])
+s, bias = [abs(v) * .02 + .003 for v in floats(6)], ints(6, -30000, 30000)
+s32 = np.array(s, np.float32).astype(float)
+y = .75 * s32 * (ra.T @ rb.T + np.array(bias) * float(np.float32(.0213)))
+tail, out_y = to_scale(U8, y, .311, 121)
+ins = part('a', U8, a, .0213, 131) + [('b', I8, [6, 7], b.ravel().tolist()), ('bs', F32, [6], s), ('bz', I8, [6], (b - rb)[:, 0].astype(int).tolist()), ('bias', I32, [6], bias)]
+case('qgemm', 'QGemm', MS, ins + tail, out_y, transA=1, transB=1, alpha=.75)
+case('qgemm_float', 'QGemm', MS, ins, [('y', F32, [4, 6], y.ravel().tolist())], transA=1, transB=1, alpha=.75)

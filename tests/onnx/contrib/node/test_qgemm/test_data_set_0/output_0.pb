@@ -1,0 +1,1 @@
+ByJbleu’asp}m¤Kn{¤_tŠ[xŠ
