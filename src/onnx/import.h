@@ -304,6 +304,13 @@ dv_status dv_on_product(dv_on *cx, dv_on_value *out, dv_on_value *a,
 dv_status dv_on_make_signed(dv_on *cx, dv_on_value **x, dv_on_value **zero,
                             int *constant);
 int dv_on_is_byte(const dv_on_value *v);
+// Replaces *v by a view with its last two dims exchanged (contrib.c).
+dv_status dv_on_exchange(dv_on *cx, dv_on_value **v);
+// Defines out: sum * a_scale * b_scale + bias, where bias may be NULL. b_scale
+// is one number or has one for each column.
+dv_status dv_on_rescale(dv_on *cx, dv_on_value *out, dv_on_value *sum,
+                        dv_on_value *a_scale, dv_on_value *b_scale,
+                        dv_on_value *bias);
 dv_status dv_on_softmax_of(dv_on *cx, dv_on_value *out, dv_on_value *x,
                            unsigned mask, int is_log);
 // Quantises x to u8, with a scale and a zero point that fit its range

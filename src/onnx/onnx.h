@@ -13,7 +13,8 @@
 //   shape.c        views, concatenation, padding, tiles
 //   matmul.c       matrix products, Gemm, Einsum
 //   conv.[ch]      convolutions and pools
-//   contrib.c      products and attention of the domain com.microsoft
+//   contrib.c      products of the domain com.microsoft
+//   attention.c    attention in the domain com.microsoft
 //   gather.c       gathers, scatters, one-hot, top-k
 //   rnn.c          LSTM, GRU and RNN, unrolled over time
 //   quant.c        quantised operators
