@@ -93,17 +93,22 @@ static dv_status gather_slice(dv_on *cx, dv_on_value *out, dv_on_value *x,
 
 dv_status dv_on_gather(dv_on *cx, const dv_onnx_node *n)
 {
-    int axis, axes[DV_MAX_DIMS], ix[DV_MAX_DIMS], out_axes[2 * DV_MAX_DIMS],
+    int axis;
+    DV_TRY(dv_on_need(cx, n, 2));
+    dv_on_value *x = dv_on_in(cx, n, 0), *out = dv_on_out(cx, n, 0);
+    DV_TRY(dv_on_norm_axis(cx, dv_on_int(n, "axis", 0), x->n_dims, &axis));
+    return out ? dv_on_gather_of(cx, out, x, dv_on_in(cx, n, 1), axis)
+               : DV_E_NOMEM;
+}
+
+dv_status dv_on_gather_of(dv_on *cx, dv_on_value *out, dv_on_value *x,
+                          dv_on_value *i, int axis)
+{
+    int axes[DV_MAX_DIMS], ix[DV_MAX_DIMS], out_axes[2 * DV_MAX_DIMS],
         n_out = 0;
     int64_t begin, step;
     dv_on_loop l;
     dv_on_index index[DV_MAX_DIMS];
-    DV_TRY(dv_on_need(cx, n, 2));
-    dv_on_value *x = dv_on_in(cx, n, 0), *i = dv_on_in(cx, n, 1);
-    dv_on_value *out = dv_on_out(cx, n, 0);
-    DV_TRY(dv_on_norm_axis(cx, dv_on_int(n, "axis", 0), x->n_dims, &axis));
-    if (!out)
-        return DV_E_NOMEM;
     if (x->n_dims + i->n_dims - 1 > DV_MAX_DIMS)
         return dv_on_refuse(cx, "its result has too many dims");
     DV_TRY(from_start(cx, &i, x->dims[axis]));

@@ -304,6 +304,9 @@ dv_status dv_on_product(dv_on *cx, dv_on_value *out, dv_on_value *a,
 dv_status dv_on_make_signed(dv_on *cx, dv_on_value **x, dv_on_value **zero,
                             int *constant);
 int dv_on_is_byte(const dv_on_value *v);
+// Defines out as the elements of x at the positions i along an axis (gather.c).
+dv_status dv_on_gather_of(dv_on *cx, dv_on_value *out, dv_on_value *x,
+                          dv_on_value *i, int axis);
 // Replaces *v by a view with its last two dims exchanged (contrib.c).
 dv_status dv_on_exchange(dv_on *cx, dv_on_value **v);
 // Defines out: sum * a_scale * b_scale + bias, where bias may be NULL. b_scale

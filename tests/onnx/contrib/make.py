@@ -139,7 +139,7 @@ case('multi_head_attention', 'MultiHeadAttention', MS, [Q, K, V], [('y', F32, [B
 plus = lambda x, b: [t + b[i % len(b)] for i, t in enumerate(x)]
 y = attend(plus(q, bias[:12]), plus(k, bias[12:24]), plus(v, bias[24:]), B, S, L, H, d, e, 0, extra, .3)
 case('multi_head_attention_bias', 'MultiHeadAttention', MS, [Q, K, V, ('bias', F32, [2*H*d + H*e], bias), None, ('extra', F32, [1, H, S, L], extra)], [('y', F32, [B, S, H*e], y)], num_heads=H, scale=.3)
-case('multi_head_attention_past', 'MultiHeadAttention', MS, [Q, K, V, None, None, None, ('pk', F32, [B, H, 2, d], floats(B*H*2*d)), ('pv', F32, [B, H, 2, e], floats(B*H*2*e))], [('y', F32, [B, S, H*e], [0.0]*(B*S*H*e))], num_heads=H)
+floats(2*B*H*(d + e)) # so that what follows stays as it was recorded
 D = 6
 x, w, bias = floats(B*S*D), floats(D*3*H*d), floats(3*H*d)
 for causal in (0, 1):
@@ -305,3 +305,85 @@ tail, out_y = to_scale(U8, y, .311, 121)
 ins = part('a', U8, a, .0213, 131) + [('b', I8, [6, 7], b.ravel().tolist()), ('bs', F32, [6], s), ('bz', I8, [6], (b - rb)[:, 0].astype(int).tolist()), ('bias', I32, [6], bias)]
 case('qgemm', 'QGemm', MS, ins + tail, out_y, transA=1, transB=1, alpha=.75)
 case('qgemm_float', 'QGemm', MS, ins, [('y', F32, [4, 6], y.ravel().tolist())], transA=1, transB=1, alpha=.75)
+
+# Attention with masks, past keys and values, heads that share keys, and rotary
+# positions: y = softmax(scale q k^T + add) v, by heads; `add` hides keys.
+def heads_of(x, h): return np.array(x, float).reshape(*x.shape[:2], h, -1).swapaxes(1, 2)
+def attended(q, k, v, add=0, scale=None, cap=0):
+    t = q @ k.swapaxes(2, 3) * (scale or q.shape[3] ** -.5)
+    t = (cap * np.tanh(t / cap) if cap else t) + add
+    p = np.exp(t - t.max(3, keepdims=True))
+    return ((p / p.sum(3, keepdims=True)) @ v).swapaxes(1, 2).reshape(q.shape[0], q.shape[2], -1)
+def array(*dims): return np.array(floats(int(np.prod(dims))), np.float32).reshape(dims)
+def given(nm, x, t=F32): return (nm, t, list(np.shape(x)), np.ravel(x).tolist())
+B, S, P, H, d, D = 2, 4, 3, 3, 4, 6
+x, w, bias, past = array(B, S, D), array(D, 3*H*d), array(3*H*d), array(2, B, H, P, d)
+q, k, v = (heads_of(t, H) for t in np.split(x @ w + bias, 3, axis=2))
+ins = [given('x', x), given('w', w), given('bias', bias)]
+both = [np.concatenate((o, n), 2) for o, n in zip(past, (k, v))]
+key = np.arange(S)
+mask = np.array([[1, 1, 0, 1], [0, 1, 1, 0]])
+add = np.where(mask, 0, -10000)[:, None, None]
+case('attention_mask', 'Attention', MS, ins + [given('m', mask, I32)], [given('y', attended(q, k, v, add))], num_heads=H)
+of_query = np.array(ints(B*S*S, 0, 1)).reshape(B, 1, S, S)
+case('attention_mask_3d', 'Attention', MS, ins + [given('m', of_query[:, 0], I32)], [given('y', attended(q, k, v, np.where(of_query, 0, -3.0)))], num_heads=H, mask_filter_value=-3.0)
+seen = lambda end, start=(0, 0), n=S: np.where((np.arange(n) < np.array(end)[:, None]) & (np.arange(n) >= np.array(start)[:, None]), 0, -10000)[:, None, None]
+case('attention_mask_ends', 'Attention', MS, ins + [given('m', [4, 3, 1, 0], I32)], [given('y', attended(q, k, v, seen((4, 3), (1, 0))))], num_heads=H)
+causal = np.where(np.arange(S + P) <= np.arange(S)[:, None] + P, 0, -np.inf)
+case('attention_past', 'Attention', MS, ins + [given('m', [7, 5], I32), given('past', past)], [given('y', attended(q, *both, seen((7, 5), n=7) + causal)), given('present', both)], num_heads=H, unidirectional=1)
+a, ra = scaled(U8, (B, S, D), .0213, 120)
+b, rb = scaled(I8, (D, 3*H*d), .0091, 0)
+q, k, v = (heads_of(t, H) for t in np.split(ra @ rb + bias, 3, axis=2))
+case('qattention', 'QAttention', MS, [given('x', a, U8), given('w', b, I8), given('bias', bias), given('xs', .0213), given('ws', .0091), given('m', [4, 2], I32), given('xz', 120, U8)], [given('y', attended(q, k, v, seen((4, 2))))], num_heads=H)
+q, k, v, of_all = array(B, S, H*d), array(B, S, H*d), array(B, S, H*d), array(3*H*d)
+parts = [heads_of(t + o, H) for t, o in zip((q, k, v), np.split(of_all, 3))]
+both = [np.concatenate((o, n), 2) for o, n in zip(past, parts[1:])]
+mask = np.array(ints(B*(S+P), 0, 1)).reshape(B, 1, 1, -1)
+case('multi_head_attention_past', 'MultiHeadAttention', MS, [given('q', q), given('k', k), given('v', v), given('b', of_all), given('m', mask[:, 0, 0], I32), None, given('pk', past[0]), given('pv', past[1])], [given('y', attended(parts[0], *both, np.where(mask, 0, -10000) + causal)), given('nk', both[0]), given('nv', both[1])], num_heads=H, unidirectional=1)
+qkv = array(B, S, H, 3, d)
+q, k, v = np.moveaxis(qkv, 3, 0).swapaxes(2, 3)
+case('multi_head_attention_packed', 'MultiHeadAttention', MS, [given('q', qkv)], [given('y', attended(q, k, v))], num_heads=H)
+case('multi_head_attention_packed_kv', 'MultiHeadAttention', MS, [given('q', q.swapaxes(1, 2).reshape(B, S, -1)), given('k', qkv[:, :, :, 1:])], [given('y', attended(q, k, v))], num_heads=H)
+case('multi_head_attention_4d', 'MultiHeadAttention', MS, [given('q', q.swapaxes(1, 2).reshape(B, S, -1)), given('k', k), given('v', v)], [given('y', attended(q, k, v))], num_heads=H)
+
+angles = np.outer(np.arange(9), [1, .1, .03])
+def rotated(x, at, interleaved=0):
+    c, s = (f(angles)[at][:, None] for f in (np.cos, np.sin))
+    a, b = (x[..., 0:6:2], x[..., 1:6:2]) if interleaved else (x[..., :3], x[..., 3:6])
+    y = np.stack((a * c - b * s, b * c + a * s), -1 if interleaved else -2)
+    return np.concatenate((y.reshape(*a.shape[:-1], 6), x[..., 6:]), -1)
+table = [given('cos', np.cos(angles)), given('sin', np.sin(angles))]
+at = np.array([[0, 1, 2, 3], [4, 5, 1, 2]])
+flat = lambda x: x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], -1)
+x = array(B, S, 12)
+case('rotary_embedding', 'RotaryEmbedding', MS, [given('x', x), given('at', at, I64)] + table, [given('y', flat(rotated(heads_of(x, 2), at)))])
+x = array(B, S, 16)
+case('rotary_embedding_part', 'RotaryEmbedding', MS, [given('x', x), given('at', at, I64)] + table, [given('y', flat(rotated(heads_of(x, 2), at, 1)))], interleaved=1, num_heads=2, rotary_embedding_dim=6)
+x = array(B, 2, S, 6)
+case('rotary_embedding_4d', 'RotaryEmbedding', MS, [given('x', x), given('at', [3], I64)] + table, [given('y', rotated(x, np.arange(3, 7)[None]))])
+
+H, G, d = 4, 2, 6
+shared = lambda x: np.repeat(x, H // G, 1)
+causal = np.where(key <= key[:, None], 0, -np.inf)
+total = lambda n: given('t', n, I32)
+q, k, v = array(B, S, H*d), array(B, S, G*d), array(B, S, G*d)
+hq, hk, hv = heads_of(q, H), heads_of(k, G), heads_of(v, G)
+last = given('last', [S-1, S-1], I32)
+groups = lambda name, ins, out, **attrs: case(name, 'GroupQueryAttention', MS, ins, out, num_heads=H, kv_num_heads=G, **attrs)
+presents = lambda k, v: [given('nk', k), given('nv', v)]
+near = np.where(key[:, None] - key < 2, 0, -np.inf)
+groups('group_query_attention', [given('q', q), given('k', k), given('v', v), None, None, last, total(S)], [given('y', attended(hq, shared(hk), shared(hv), causal + near, .3, 1.5))] + presents(hk, hv), scale=.3, softcap=1.5, local_window_size=2)
+at = np.arange(S)[None]
+rq, rk = rotated(hq, at), rotated(hk, at)
+groups('group_query_attention_packed', [given('q', np.concatenate((q, k, v), 2)), None, None, None, None, last, total(S)] + table, [given('y', attended(rq, shared(rk), shared(hv), causal))] + presents(rk, hv), do_rotary=1)
+# One more query each, of batches with 5 and 2 past keys in buffers of 5.
+q, k, v = hq[:, :, :1], hk[:, :, :1], hv[:, :, :1]
+past, n_past = array(2, B, G, 5, d), [5, 2]
+at = np.array(n_past)[:, None]
+rq, rk = rotated(q, at, 1), rotated(k, at, 1)
+both = np.zeros((2, B, G, 6, d))
+for i, n in enumerate(n_past):
+    both[:, i, :, :n] = past[:, i, :, :n]
+    both[:, i, :, n] = rk[i, :, 0], v[i, :, 0]
+add = np.where(np.arange(6) <= at, 0, -np.inf)[:, None, None]
+groups('group_query_attention_past', [given('q', flat(q)), given('k', flat(k)), given('v', flat(v)), given('pk', past[0]), given('pv', past[1]), given('last', n_past, I32), total(6)] + table, [given('y', attended(rq, shared(both[0]), shared(both[1]), add))] + presents(*both), do_rotary=1, rotary_interleaved=1)
