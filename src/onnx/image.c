@@ -198,6 +198,49 @@ static dv_status one_dim(dv_on *cx, dv_on_value *out, dv_on_value *x, int d,
     return dv_on_define(&l, out, x->dtype, 0, x->n_dims, axes, y);
 }
 
+// Sets *scale to the one by which all axes are resized, if the aspect ratio is
+// kept: the smallest or the largest that the sizes give; 0 if it is not kept.
+static dv_status common_scale(dv_on *cx, const dv_onnx_node *n,
+                              const dv_on_value *x, const double *sizes,
+                              double *scale)
+{
+    const char *policy = dv_on_string(n, "keep_aspect_ratio_policy", "stretch");
+    int count, d, larger = !strcmp(policy, "not_smaller");
+    const int64_t *list = dv_on_ints(n, "axes", &count);
+    *scale = 0;
+    if (!strcmp(policy, "stretch"))
+        return DV_OK;
+    if (!larger && strcmp(policy, "not_larger"))
+        return dv_on_refuse(cx,
+                            "attribute keep_aspect_ratio_policy '%s' is "
+                            "not supported",
+                            policy);
+    for (int i = 0; i < (list ? count : x->n_dims); i++) {
+        DV_TRY(dv_on_norm_axis(cx, list ? list[i] : i, x->n_dims, &d));
+        double s = sizes[i] / (double)x->dims[d];
+        if (!i || (larger ? s > *scale : s < *scale))
+            *scale = s;
+    }
+    return DV_OK;
+}
+
+// Fails if the attribute `axes` names an axis twice, or if a size is less than
+// 1.
+static dv_status check_sizes(dv_on *cx, const dv_onnx_node *n,
+                             const dv_on_value *x, const double *sizes)
+{
+    int count, d, seen[DV_MAX_DIMS] = {0};
+    const int64_t *list = dv_on_ints(n, "axes", &count);
+    for (int i = 0; i < (list ? count : x->n_dims); i++) {
+        DV_TRY(dv_on_norm_axis(cx, list ? list[i] : i, x->n_dims, &d));
+        if (seen[d]++)
+            return dv_on_refuse(cx, "attribute axes names axis %d twice", d);
+        if (sizes && !(sizes[i] >= 1))
+            return dv_on_refuse(cx, "dim %d gets %g elements", d, sizes[i]);
+    }
+    return DV_OK;
+}
+
 static dv_status run(dv_on *cx, const dv_onnx_node *n, const double *scales,
                      const double *sizes, const double *roi, int old)
 {
@@ -207,26 +250,29 @@ static dv_status run(dv_on *cx, const dv_onnx_node *n, const double *scales,
     const char *mode = dv_on_string(n, "mode", "nearest");
     if (!out)
         return DV_E_NOMEM;
-    if (dv_on_int(n, "antialias", 0) ||
-        strcmp(dv_on_string(n, "keep_aspect_ratio_policy", "stretch"),
-               "stretch"))
-        return dv_on_refuse(cx, "attributes antialias and "
-                                "keep_aspect_ratio_policy are not supported");
+    if (dv_on_int(n, "antialias", 0))
+        return dv_on_refuse(cx, "attribute antialias is not supported");
     if (mode[0] != 'n' && mode[0] != 'l' && mode[0] != 'c')
         return dv_on_refuse(cx, "attribute mode '%s' is not supported", mode);
     int n_axes = list ? count : x->n_dims;
+    double common = 0;
+    DV_TRY(check_sizes(cx, n, x, sizes));
+    if (sizes)
+        DV_TRY(common_scale(cx, n, x, sizes, &common));
     for (int i = 0; i < n_axes; i++) {
         int d;
         DV_TRY(dv_on_norm_axis(cx, list ? list[i] : i, x->n_dims, &d));
         double in = (double)x->dims[d];
         resize r = {.in = x->dims[d], .mode = mode[0]};
-        double size = sizes ? sizes[i] : floor(in * scales[i] + 1e-9);
+        double size = common > 0 ? floor(in * common + 0.5)
+                      : sizes    ? sizes[i]
+                                 : floor(in * scales[i] + 1e-9);
         // The size is limited because tables of indices and weights of as many
         // elements are made at import.
         if (!(size >= 1 && size <= (double)DV_ON_MAX_FOLD))
             return dv_on_refuse(cx, "dim %d gets %g elements", d, size);
         r.out = (int64_t)size;
-        r.scale = sizes ? size / in : scales[i];
+        r.scale = common > 0 ? common : sizes ? size / in : scales[i];
         if (!sizes && in * scales[i] != size &&
             !strcmp(dv_on_string(n, "coordinate_transformation_mode", ""),
                     "align_corners"))

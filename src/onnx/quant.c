@@ -2,6 +2,7 @@
 // QLinearMatMul, QLinearConv, and those of the domain com.microsoft, which
 // ONNX Runtime's quantisation tools write.
 #include "base/dtype.h"
+#include "base/math.h"
 #include "base/plural.h"
 #include "onnx/conv.h"
 #include <math.h>
@@ -36,19 +37,63 @@ static dv_status scale_axes(dv_on *cx, const dv_on_value *v, int axis, int *out)
     return DV_OK;
 }
 
+// Replaces *v, which has one number for each block of x along an axis, by a
+// view with one for each element of x.
+static dv_status spread_blocks(dv_on *cx, dv_on_value **v, const dv_on_value *x,
+                               int axis, int64_t block)
+{
+    dv_on_value *of = *v, *one = dv_on_temp(cx, of->name),
+                *all = dv_on_temp(cx, of->name), *line = dv_on_temp(cx, "line");
+    int64_t dims[DV_MAX_DIMS + 1], flat[DV_MAX_DIMS], begin[DV_MAX_DIMS] = {0},
+                                                      step[DV_MAX_DIMS];
+    int fits = of->n_dims == x->n_dims && x->n_dims < DV_MAX_DIMS && block > 0;
+    for (int d = 0; d < x->n_dims && fits; d++) {
+        int64_t n = d == axis ? 1 + (x->dims[d] - 1) / block : x->dims[d];
+        fits = of->dims[d] == n;
+        dims[d + (d > axis)] = flat[d] = n;
+        step[d] = 1;
+    }
+    *v = dv_on_temp(cx, of->name);
+    if (!one || !all || !line || !*v)
+        return DV_E_NOMEM;
+    if (!fits || !dv_mul_i64(&flat[axis], flat[axis], block))
+        return dv_on_refuse(cx,
+                            "a scale or zero point does not fit blocks of "
+                            "%lld elements along axis %d",
+                            (long long)block, axis);
+    dims[axis + 1] = 1;
+    DV_TRY(dv_on_reshape(cx, one, of, x->n_dims + 1, dims));
+    dims[axis + 1] = block;
+    DV_TRY(dv_on_expand(cx, all, one, x->n_dims + 1, dims));
+    DV_TRY(dv_on_reshape(cx, line, all, x->n_dims, flat));
+    return dv_on_slice(cx, *v, line, begin, step, x->dims);
+}
+
 static dv_status over_scales(dv_on *cx, const dv_onnx_node *n, dv_on_loop *l,
                              int *axes, int *s_axes, dv_term *t)
 {
     dv_on_value *x = dv_on_in(cx, n, 0), *scale = dv_on_in(cx, n, 1),
                 *zero = dv_on_in(cx, n, 2);
+    int64_t block = dv_on_int(n, "block_size", 0);
     int axis = 0;
-    if (dv_on_int(n, "block_size", 0))
-        return dv_on_refuse(cx, "attribute block_size is not supported");
-    if (dv_on_count(scale) > 1)
+    if (dv_on_count(scale) > 1 || block)
         DV_TRY(dv_on_norm_axis(cx, dv_on_int(n, "axis", 1), x->n_dims, &axis));
-    DV_TRY(scale_axes(cx, scale, axis, s_axes));
     dv_on_loop_begin(l, cx);
     DV_TRY(dv_on_over(l, x, axes));
+    if (block) {
+        DV_TRY(spread_blocks(cx, &scale, x, axis, block));
+        DV_TRY(dv_on_use(l, scale, axes));
+        if (zero) {
+            DV_TRY(spread_blocks(cx, &zero, x, axis, block));
+            DV_TRY(dv_on_use(l, zero, axes));
+        }
+        dv_on_start(l);
+        t[0] = dv_on_read(l, x, axes);
+        t[1] = dv_on_read(l, scale, axes);
+        t[2] = zero ? dv_on_read(l, zero, axes) : NULL;
+        return l->status;
+    }
+    DV_TRY(scale_axes(cx, scale, axis, s_axes));
     DV_TRY(dv_on_use(l, scale, s_axes));
     if (zero) {
         DV_TRY(scale_axes(cx, zero, axis, s_axes));

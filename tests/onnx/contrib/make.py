@@ -1,11 +1,11 @@
-# Makes small ONNX models of the domain com.microsoft, of quantised products and of
-# corners that the tests of ONNX do not have, with inputs and expected outputs computed here in plain Python, independently of
+# Makes small ONNX models of the domain com.microsoft, of quantised products, of
+# opsets 18 to 22 and of corners that the tests of ONNX 1.12 do not have, with inputs and expected outputs computed here in plain Python, independently of
 # divvy: python3 make.py FOLDER/node. The test onnx/contrib runs them.
 import math, os, random, struct, sys
 
 out = sys.argv[1]
-F32, U8, I8, I32, I64, BOOL = 1, 2, 3, 6, 7, 9
-CODE = {F32: 'f', U8: 'B', I8: 'b', I32: 'i', I64: 'q', BOOL: 'B'}
+F32, U8, I8, U16, I16, I32, I64, BOOL = 1, 2, 3, 4, 5, 6, 7, 9
+CODE = {F32: 'f', U8: 'B', I8: 'b', U16: 'H', I16: 'h', I32: 'i', I64: 'q', BOOL: 'B'}
 
 def varint(v):
     b = b''
@@ -32,9 +32,10 @@ def attribute(name, v):
     b = text(1, name)
     if isinstance(v, float): return b + flt(2, v) + num(20, 1)
     if isinstance(v, int): return b + num(3, v) + num(20, 2)
+    if isinstance(v, str): return b + text(4, v) + num(20, 3)
     return b + b''.join(num(8, x) for x in v) + num(20, 7)
 
-def case(name, op, domain, inputs, outputs, **attrs):
+def case(name, op, domain, inputs, outputs, version=17, **attrs):
     node = b''.join(text(1, i[0] if i else '') for i in inputs)
     node += b''.join(text(2, o[0]) for o in outputs) + text(4, op)
     node += b''.join(raw(5, attribute(k, v)) for k, v in attrs.items())
@@ -43,7 +44,7 @@ def case(name, op, domain, inputs, outputs, **attrs):
     graph = raw(1, node) + text(2, name)
     graph += b''.join(raw(11, value(*i[:3])) for i in given)
     graph += b''.join(raw(12, value(*o[:3])) for o in outputs)
-    model = num(1, 8) + raw(7, graph) + raw(8, text(1, '') + num(2, 17))
+    model = num(1, 8) + raw(7, graph) + raw(8, text(1, '') + num(2, version))
     model += raw(8, text(1, 'com.microsoft') + num(2, 1))
     path = os.path.join(out, 'test_' + name, 'test_data_set_0')
     os.makedirs(path, exist_ok=True)
@@ -267,17 +268,17 @@ a, ra = scaled(U8, (2, 4, 5), .0213, 131)
 b, rb = scaled(U8, (4, 1), .0371, 0)
 for op, y in (('Add', ra + rb), ('Mul', ra * rb)):
     tail, out_y = to_scale(U8, y, .0507 if op == 'Add' else .113, 120)
-    case('qlinear_' + op.lower(), 'QLinear' + op, MS, part('a', U8, a, .0213, 131) + part('b', U8, b, .0371, 0, 1) + tail, out_y)
+    case('qlinear_' + op.lower(), 'QLinear' + op, MS, part('a', U8, a, .0213, 131) + part('b', U8, b, .0371, 0, op == 'Mul') + tail, out_y)
 a, ra = scaled(I8, (3, 4, 6), .0413, -7)
 tail, out_y = to_scale(I8, 1 / (1 + np.exp(-ra)), .00391, -128)
 case('qlinear_sigmoid', 'QLinearSigmoid', MS, part('a', I8, a, .0413, -7) + tail, out_y)
 tail, out_y = to_scale(I8, np.where(ra < 0, .2 * ra, ra), .0303, -60)
 case('qlinear_leaky_relu', 'QLinearLeakyRelu', MS, part('a', I8, a, .0413, -7) + tail, out_y, alpha=.2)
 e = np.exp(ra - ra.max(1, keepdims=True))
-tail, out_y = to_scale(I8, e / e.sum(1, keepdims=True), .0039, -128)
+tail, out_y = to_scale(I8, e / e.sum(1, keepdims=True), 1 / 256, -128)
 case('qlinear_softmax', 'QLinearSoftmax', MS, part('a', I8, a, .0413, -7) + tail, out_y, axis=1, **{'opset': 13})
 e = np.exp(ra.reshape(3, -1) - ra.reshape(3, -1).max(1, keepdims=True))
-tail, out_y = to_scale(I8, (e / e.sum(1, keepdims=True)).reshape(ra.shape), .0039, -128)
+tail, out_y = to_scale(I8, (e / e.sum(1, keepdims=True)).reshape(ra.shape), 1 / 256, -128)
 case('qlinear_softmax_11', 'QLinearSoftmax', MS, part('a', I8, a, .0413, -7) + tail, out_y, axis=1, **{'opset': 11})
 b, rb = scaled(I8, (6,), .0291, 20)
 c = np.array(ints(12, 0, 1)).reshape(3, 4, 1)
@@ -387,3 +388,80 @@ for i, n in enumerate(n_past):
     both[:, i, :, n] = rk[i, :, 0], v[i, :, 0]
 add = np.where(np.arange(6) <= at, 0, -np.inf)[:, None, None]
 groups('group_query_attention_past', [given('q', flat(q)), given('k', flat(k)), given('v', flat(v)), given('pk', past[0]), given('pv', past[1]), given('last', n_past, I32), total(6)] + table, [given('y', attended(rq, shared(both[0]), shared(both[1]), add))] + presents(*both), do_rotary=1, rotary_interleaved=1)
+
+# Operators in forms that opsets 18 to 22 brought.
+def newer(name, version, op, ins, outs, **attrs): case('%s_%d' % (name, version), op, '', ins, outs, version, **attrs)
+ys = lambda *y, t=F32: [given('y%d' % i, v, t) for i, v in enumerate(y)]
+x = array(2, 3, 4)
+axes = given('axes', [0, -1], I64)
+for op, f in (('L1', lambda x, **k: abs(x).sum(**k)), ('L2', lambda x, **k: (x * x).sum(**k) ** .5), ('LogSum', lambda x, **k: np.log(x.sum(**k))), ('LogSumExp', lambda x, **k: np.log(np.exp(x).sum(**k))), ('Max', np.max), ('Mean', np.mean), ('Min', np.min), ('Prod', np.prod), ('SumSquare', lambda x, **k: (x * x).sum(**k))):
+    z = abs(x) if op == 'LogSum' else x
+    newer('reduce_' + op.lower(), 18, 'Reduce' + op, [given('x', z), axes], ys(f(z.astype(float), axis=(0, 2))), keepdims=0)
+newer('reduce_mean_noop', 18, 'ReduceMean', [given('x', x), given('axes', [], I64)], ys(x), noop_with_empty_axes=1)
+newer('reduce_mean_all', 18, 'ReduceMean', [given('x', x)], ys(x.mean(keepdims=True)))
+b = np.array([[0, 1, 0], [0, 0, 0]])
+newer('reduce_max_bool', 20, 'ReduceMax', [given('b', b, BOOL), given('axes', [1], I64)], ys(b.max(1, keepdims=True), t=BOOL))
+newer('reduce_min_bool', 20, 'ReduceMin', [given('b', b, BOOL), given('axes', [0], I64)], ys(b.min(0), t=BOOL), keepdims=0)
+newer('pad_axes', 18, 'Pad', [given('x', x), given('pads', [1, 0, 2, 3], I64), given('value', .5), given('axes', [-1, 0], I64)], ys(np.pad(x, ((0, 3), (0, 0), (1, 2)), constant_values=.5)))
+newer('pad_wrap', 19, 'Pad', [given('x', x), given('pads', [0, 2, 1, 1, 0, 2], I64)], ys(np.pad(x, ((0, 1), (2, 0), (1, 2)), 'wrap')), mode='wrap')
+x = array(2, 7)
+newer('split_uneven', 18, 'Split', [given('x', x)], ys(x[:, :3], x[:, 3:6], x[:, 6:]), axis=1, num_outputs=3)
+a, b = np.array(ints(6, -100, 100)), np.array(ints(6, -100, 100))
+for op, f in (('And', np.bitwise_and), ('Or', np.bitwise_or), ('Xor', np.bitwise_xor)):
+    newer('bitwise_' + op.lower(), 18, 'Bitwise' + op, [given('a', a, I32), given('b', b, I32)], ys(f(a, b), t=I32))
+newer('bitwise_not', 18, 'BitwiseNot', [given('a', a, I8)], ys(~a, t=I8))
+newer('mish', 18, 'Mish', [given('x', 4 * x)], ys(4 * x * np.tanh(np.log1p(np.exp(4 * x)))))
+newer('gelu', 20, 'Gelu', [given('x', x)], ys(np.vectorize(gelu)(x)))
+newer('gelu_tanh', 20, 'Gelu', [given('x', x)], ys(np.vectorize(fast)(x)), approximate='tanh')
+x = array(2, 6, 3, 2)
+z = x.astype(float).reshape(2, 3, -1)
+z = ((z - z.mean(2, keepdims=True)) / np.sqrt(z.var(2, keepdims=True) + 1e-5)).reshape(2, 3, 2, 3, 2)
+g, h = array(3), array(3)
+newer('group_norm', 18, 'GroupNormalization', [given('x', x), given('g', g), given('h', h)], ys((z * g[:, None, None, None] + h[:, None, None, None]).reshape(x.shape)), num_groups=3)
+g, h = array(6), array(6)
+newer('group_norm', 21, 'GroupNormalization', [given('x', x), given('g', g), given('h', h)], ys(z.reshape(x.shape) * g[:, None, None] + h[:, None, None]), num_groups=3)
+x = array(1, 2, 7, 8)
+# Windows of 2 by 3 elements, of which rows are 2 apart.
+windows = lambda x: np.stack([x[:, :, i:i+x.shape[2]-2, j:j+x.shape[3]-2] for i in (0, 2) for j in range(3)], -1)
+newer('average_pool_dilated', 19, 'AveragePool', [given('x', x)], ys(windows(x).mean(-1)), kernel_shape=[2, 3], dilations=[2, 1])
+pads = ((0, 0), (0, 0), (1, 1), (1, 0))
+y = windows(np.pad(x, pads)).sum(-1) / windows(np.pad(np.ones_like(x), pads)).sum(-1)
+newer('average_pool_dilated_pads', 22, 'AveragePool', [given('x', x)], ys(y), kernel_shape=[2, 3], dilations=[2, 1], pads=[1, 1, 1, 0])
+newer('lp_pool_dilated', 18, 'LpPool', [given('x', x)], ys((windows(x) ** 2).sum(-1) ** .5), kernel_shape=[2, 3], dilations=[2, 1], p=2)
+newer('dropout', 22, 'Dropout', [given('x', x), given('r', .5), given('t', 0, BOOL)], ys(x) + [given('mask', np.ones(x.shape, int), BOOL)])
+x = array(1, 1, 2, 4)
+newer('resize_axes', 18, 'Resize', [given('x', x), None, None, given('sizes', [6, 8], I64)], ys(x.repeat(3, 2).repeat(2, 3)), axes=[2, 3])
+newer('resize_not_larger', 18, 'Resize', [given('x', x), None, None, given('sizes', [7, 12], I64)], ys(x.repeat(3, 2).repeat(3, 3)), axes=[2, 3], keep_aspect_ratio_policy='not_larger')
+newer('resize_not_smaller', 19, 'Resize', [given('x', x), None, None, given('sizes', [5, 12], I64)], ys(x.repeat(3, 2).repeat(3, 3)), axes=[2, 3], keep_aspect_ratio_policy='not_smaller')
+# half_pixel_symmetric: 1.9 * 4 elements give 7, which lie around the centre.
+at = 2 + (np.arange(7) + .5 - 3.5) / 1.9 - .5
+low = np.floor(at).astype(int)
+pick = lambda i: x[..., np.clip(i, 0, 3)]
+newer('resize_symmetric', 19, 'Resize', [given('x', x), None, given('scales', [1, 1, 1, 1.9])], ys(pick(low) * (1 - at + low) + pick(low + 1) * (at - low)), mode='linear', coordinate_transformation_mode='half_pixel_symmetric')
+x = array(4, 6)
+for version, to in ((19, U8), (21, U16), (21, I16)):
+    lo, hi, scale, zero = {U8: (0, 255, .0093, 110), U16: (0, 65535, .000031, 30000), I16: (-32768, 32767, .000031, -700)}[to]
+    q = np.clip(np.rint(x / np.float32(scale)) + zero, lo, hi).astype(int)
+    ins = [given('s', scale), given('z', zero, to)]
+    newer('quantize_linear_%d' % to, version, 'QuantizeLinear', [given('x', x)] + ins, [given('y', q, to)])
+    newer('dequantize_linear_%d' % to, version, 'DequantizeLinear', [given('x', q, to)] + ins, ys((q - zero) * float(np.float32(scale))))
+newer('quantize_linear_dtype', 21, 'QuantizeLinear', [given('x', x), given('s', .01)], ys(np.clip(np.rint(x / np.float32(.01)), -128, 127).astype(int), t=I8), output_dtype=I8)
+# Blocks of 2 rows, and the last block of 5 columns, have scales and zero points.
+for name, block, axis in (('rows', 2, 0), ('columns', 5, 1)):
+    n = -(-x.shape[axis] // block)
+    s, zero = abs(array(*((n, 6) if axis == 0 else (4, n)))) * .02 + .002, None
+    zero = np.array(ints(s.size, -20, 20)).reshape(s.shape)
+    wide = lambda t: np.repeat(t, block, axis)[:4, :6]
+    q = np.clip(np.rint(x / wide(s)) + wide(zero), -128, 127).astype(int)
+    ins = [given('s', s), given('z', zero, I8)]
+    newer('quantize_linear_' + name, 21, 'QuantizeLinear', [given('x', x)] + ins, [given('y', q, I8)], axis=axis, block_size=block)
+    newer('dequantize_linear_' + name, 21, 'DequantizeLinear', [given('x', q, I8)] + ins, ys((q - wide(zero)) * wide(s).astype(float)), axis=axis, block_size=block)
+x = array(2, 3)
+newer('identity', 19, 'Identity', [given('x', x)], ys(x))
+newer('reshape', 21, 'Reshape', [given('x', x), given('shape', [3, -1], I64)], ys(x.reshape(3, 2)))
+newer('flatten', 21, 'Flatten', [given('x', x)], ys(x))
+newer('equal_bool', 19, 'Equal', [given('a', [1, 0, 1], BOOL), given('b', [1, 1, 0], BOOL)], ys([1, 0, 0], t=BOOL))
+newer('cast', 21, 'Cast', [given('x', [1.5, -2.5, 300.25])], ys([1, -2, 300], t=I16), to=I16)
+newer('is_inf', 20, 'IsInf', [given('x', [1, inf, -inf, nan])], ys([0, 1, 0, 0], t=BOOL), detect_negative=0)
+newer('is_nan', 20, 'IsNaN', [given('x', [1, inf, -inf, nan])], ys([0, 0, 0, 1], t=BOOL))
+newer('instance_norm', 22, 'InstanceNormalization', [given('x', array(1, 2, 3)[:, :1] * 0 + 1), given('g', [1.0]), given('h', [.5])], ys(np.full((1, 1, 3), .5)))
