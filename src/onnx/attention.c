@@ -737,6 +737,10 @@ dv_status dv_on_group_query_attention(dv_on *cx, const dv_onnx_node *n)
     a.window = dv_on_int(n, "local_window_size", -1);
     if (a.window == 0)
         return dv_on_refuse(cx, "attribute local_window_size is 0");
+    if (strcmp(dv_on_string(n, "k_quant_type", "NONE"), "NONE") ||
+        strcmp(dv_on_string(n, "v_quant_type", "NONE"), "NONE"))
+        return dv_on_refuse(cx, "quantised past keys and values are not "
+                                "supported");
     a.cap = dv_on_float(n, "softcap", 0);
     a.bias = dv_on_in(cx, n, 10);
     DV_TRY(get_groups(cx, n, &a));

@@ -15,9 +15,11 @@ static const struct operator
     const char *name, *domain;
     int since;
     dv_on_handler run;
+    const char *inputs, *attributes; // as op.def explains
 }
 operators[] = {
-#define DV_ON_OP(name, domain, since, handler) {name, domain, since, handler},
+#define DV_ON_OP(name, domain, since, handler, inputs, attributes)             \
+    {name, domain, since, handler, inputs, attributes},
 #include "onnx/op.def"
 #undef DV_ON_OP
 };
@@ -443,6 +445,72 @@ static dv_status check_u64(dv_on *cx, const dv_onnx_node *n)
     return DV_OK;
 }
 
+// Returns whether a list of words, separated by spaces, has this one.
+static int has_word(const char *list, const char *word)
+{
+    size_t len = strlen(word);
+    for (const char *at = list; len && (at = strstr(at, word)); at += len)
+        if ((at == list || at[-1] == ' ') && (at[len] == ' ' || !at[len]))
+            return 1;
+    return 0;
+}
+
+// Fails if the node has inputs or attributes that its operator does not have in
+// any opset, or if the operator is newer than the model's opset.
+static dv_status check_form(dv_on *cx, const dv_onnx_node *n,
+                            const struct operator* op)
+{
+    int most = (int)strlen(op->inputs);
+    int is_open = most && op->inputs[most - 1] == '*';
+    if (cx->depth == 0 && !n->domain[0] && op->since > cx->opset)
+        return dv_on_refuse(cx,
+                            "it is an operator of opset %d, the model's is "
+                            "%lld",
+                            op->since, (long long)cx->opset);
+    if (!is_open && n->n_inputs > most)
+        return dv_on_refuse(cx, "it has %d input%s, at most %d are expected",
+                            (int)n->n_inputs, DV_PLURAL(n->n_inputs, "", "s"),
+                            most);
+    for (int32_t i = 0; i < n->n_attrs; i++) {
+        const char *name = n->attrs[i].name;
+        // Before opset 6 many operators had this attribute, which says what an
+        // executor may overwrite.
+        int is_old = cx->opset < 6 && !strcmp(name, "consumed_inputs");
+        if (!is_old && strcmp(op->attributes, "*") &&
+            !has_word(op->attributes, name))
+            return dv_on_refuse(cx, "attribute '%s' is unknown", name);
+    }
+    return DV_OK;
+}
+
+// Fails if inputs whose types must be the same have different ones.
+static dv_status check_types(dv_on *cx, const dv_onnx_node *n,
+                             const struct operator* op)
+{
+    const dv_on_value *first[128] = {0}; // by letter
+    int32_t of[128], most = (int32_t)strlen(op->inputs);
+    int is_open = most && op->inputs[most - 1] == '*';
+    for (int32_t i = 0; i < n->n_inputs && most > is_open; i++) {
+        const dv_on_value *v = dv_on_in(cx, n, i);
+        int32_t at = i < most - is_open ? i : most - is_open - 1;
+        unsigned char c = (unsigned char)op->inputs[at];
+        if (!v || c == '-' || c >= 128)
+            continue;
+        if (!first[c]) {
+            first[c] = v;
+            of[c] = i;
+        } else if (first[c]->dtype != v->dtype) {
+            return dv_on_refuse(cx,
+                                "inputs %d and %d have types %s and %s, which "
+                                "must be the same",
+                                (int)of[c], (int)i,
+                                dv_dtype_get(first[c]->dtype)->name,
+                                dv_dtype_get(v->dtype)->name);
+        }
+    }
+    return DV_OK;
+}
+
 static dv_status run_node(dv_on *cx, const dv_onnx_node *n)
 {
     cx->label = make_label(cx, n);
@@ -457,6 +525,8 @@ static dv_status run_node(dv_on *cx, const dv_onnx_node *n)
     DV_TRY(check_inputs(cx, n));
     if (f)
         return call(cx, n, f);
+    DV_TRY(check_form(cx, n, op));
+    DV_TRY(check_types(cx, n, op));
     DV_TRY(check_u64(cx, n));
     if (cx->scope == 1 && can_fold(cx, n))
         return fold(cx, n, op->run);

@@ -98,7 +98,7 @@ typedef struct dv_on {
 
 // The handlers of operators. Each imports one node of its operator.
 typedef dv_status (*dv_on_handler)(dv_on *cx, const dv_onnx_node *n);
-#define DV_ON_OP(name, domain, since, handler)                                 \
+#define DV_ON_OP(name, domain, since, handler, inputs, attributes)             \
     dv_status handler(dv_on *cx, const dv_onnx_node *n);
 #include "onnx/op.def"
 #undef DV_ON_OP

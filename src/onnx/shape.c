@@ -235,6 +235,36 @@ dv_status dv_on_op_slice(dv_on *cx, const dv_onnx_node *n)
     return dv_on_slice(cx, out, x, begin, step, dims);
 }
 
+// Fails unless the sizes of a split, or their number if `parts` is NULL, are
+// those of its outputs: parts have the whole dim, and are equal before opset 18
+// unless their sizes are given.
+static dv_status check_split(dv_on *cx, const dv_onnx_node *n, int64_t size,
+                             const int64_t *parts, int count)
+{
+    int64_t total = 0, given = dv_on_int(n, "num_outputs", n->n_outputs);
+    if ((parts && count != n->n_outputs) || given != n->n_outputs)
+        return dv_on_refuse(cx, "it has %lld part%s and %d output%s",
+                            (long long)(parts ? count : given),
+                            DV_PLURAL((parts ? count : given), "", "s"),
+                            (int)n->n_outputs,
+                            DV_PLURAL(n->n_outputs, "", "s"));
+    for (int i = 0; parts && i < count; i++)
+        if (parts[i] < 0 || !dv_add_i64(&total, total, parts[i]))
+            return dv_on_refuse(cx, "part %d has %lld elements", i,
+                                (long long)parts[i]);
+    if (parts && total != size)
+        return dv_on_refuse(cx, "its parts have %lld element%s, the dim %lld",
+                            (long long)total, DV_PLURAL(total, "", "s"),
+                            (long long)size);
+    if (!parts && cx->opset < 18 && size % n->n_outputs)
+        return dv_on_refuse(cx,
+                            "%lld element%s cannot be split into %d equal "
+                            "parts",
+                            (long long)size, DV_PLURAL(size, "", "s"),
+                            (int)n->n_outputs);
+    return DV_OK;
+}
+
 dv_status dv_on_split(dv_on *cx, const dv_onnx_node *n)
 {
     int64_t begin[DV_MAX_DIMS] = {0}, step[DV_MAX_DIMS], dims[DV_MAX_DIMS];
@@ -247,18 +277,13 @@ dv_status dv_on_split(dv_on *cx, const dv_onnx_node *n)
         DV_TRY(dv_on_get_ints(cx, sizes, "split", &parts, &count));
     else
         parts = dv_on_ints(n, "split", &count);
-    if (parts && count != n->n_outputs)
-        return dv_on_refuse(cx, "it has %d part%s and %d output%s", count,
-                            DV_PLURAL(count, "", "s"), (int)n->n_outputs,
-                            DV_PLURAL(n->n_outputs, "", "s"));
+    DV_TRY(check_split(cx, n, x->dims[axis], parts, count));
     for (int d = 0; d < x->n_dims; d++)
         step[d] = 1, dims[d] = x->dims[d];
     int64_t each = dv_ceil_div(x->dims[axis], n->n_outputs);
     for (int i = 0; i < n->n_outputs; i++) {
         int64_t left = x->dims[axis] - begin[axis];
         dims[axis] = parts ? parts[i] : each < left ? each : left;
-        if (dims[axis] < 0 || dims[axis] > left)
-            return dv_on_refuse(cx, "part %d does not fit", i);
         dv_on_value *out = dv_on_out(cx, n, i);
         if (!out)
             return DV_E_NOMEM;

@@ -66,6 +66,16 @@ expect 1 'dim 2 gets 9e+08 elements' "$divvy" check resize_bomb.onnx
 # The name of an output ends a line, so that a statement would follow.
 expect 0 '' "$divvy" import name_lines.onnx -o name_lines
 grep -q '^const' name_lines/program.dv && complain 'a name became a statement'
+# What ONNX's checker refuses.
+cp "$source"/tests/onnx/contrib/refused/* .
+for m in types attribute inputs opset split_equal split_number split_sum; do mv $m $m.onnx; done
+expect 1 'node 0, Add: inputs 0 and 1 have types f32 and f64, which must be the same' "$divvy" check types.onnx
+expect 1 "node 0, Relu: attribute 'slope' is unknown" "$divvy" check attribute.onnx
+expect 1 'node 0, Relu: it has 2 inputs, at most 1 are expected' "$divvy" check inputs.onnx
+expect 1 "node 0, Gelu: it is an operator of opset 20, the model's is 19" "$divvy" check opset.onnx
+expect 1 'node 0, Split: 7 elements cannot be split into 2 equal parts' "$divvy" check split_equal.onnx
+expect 1 'node 0, Split: it has 3 parts and 2 outputs' "$divvy" check split_number.onnx
+expect 1 'node 0, Split: its parts have 6 elements, the dim 7' "$divvy" check split_sum.onnx
 # A chain of 1,000 nodes, x0000 to x1000, each the only reader of the one before:
 # inlined into one expression, it would be nested too deep. No node reads the
 # input z0000, which can be given all the same.

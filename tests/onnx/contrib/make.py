@@ -35,7 +35,7 @@ def attribute(name, v):
     if isinstance(v, str): return b + text(4, v) + num(20, 3)
     return b + b''.join(num(8, x) for x in v) + num(20, 7)
 
-def case(name, op, domain, inputs, outputs, version=17, **attrs):
+def model(name, op, domain, inputs, outputs, version=17, **attrs):
     node = b''.join(text(1, i[0] if i else '') for i in inputs)
     node += b''.join(text(2, o[0]) for o in outputs) + text(4, op)
     node += b''.join(raw(5, attribute(k, v)) for k, v in attrs.items())
@@ -44,11 +44,14 @@ def case(name, op, domain, inputs, outputs, version=17, **attrs):
     graph = raw(1, node) + text(2, name)
     graph += b''.join(raw(11, value(*i[:3])) for i in given)
     graph += b''.join(raw(12, value(*o[:3])) for o in outputs)
-    model = num(1, 8) + raw(7, graph) + raw(8, text(1, '') + num(2, version))
-    model += raw(8, text(1, 'com.microsoft') + num(2, 1))
+    opsets = raw(8, text(1, '') + num(2, version)) + raw(8, text(1, 'com.microsoft') + num(2, 1))
+    return num(1, 8) + raw(7, graph) + opsets
+
+def case(name, op, domain, inputs, outputs, version=17, **attrs):
+    given = [i for i in inputs if i]
     path = os.path.join(out, 'test_' + name, 'test_data_set_0')
     os.makedirs(path, exist_ok=True)
-    open(os.path.join(out, 'test_' + name, 'model.onnx'), 'wb').write(model)
+    open(os.path.join(out, 'test_' + name, 'model.onnx'), 'wb').write(model(name, op, domain, inputs, outputs, version, **attrs))
     for kind, list in (('input', given), ('output', outputs)):
         for n, x in enumerate(list):
             open('%s/%s_%d.pb' % (path, kind, n), 'wb').write(tensor(*x))
@@ -465,3 +468,17 @@ newer('cast', 21, 'Cast', [given('x', [1.5, -2.5, 300.25])], ys([1, -2, 300], t=
 newer('is_inf', 20, 'IsInf', [given('x', [1, inf, -inf, nan])], ys([0, 1, 0, 0], t=BOOL), detect_negative=0)
 newer('is_nan', 20, 'IsNaN', [given('x', [1, inf, -inf, nan])], ys([0, 0, 0, 1], t=BOOL))
 newer('instance_norm', 22, 'InstanceNormalization', [given('x', array(1, 2, 3)[:, :1] * 0 + 1), given('g', [1.0]), given('h', [.5])], ys(np.full((1, 1, 3), .5)))
+
+# Models that ONNX's checker refuses; the test cli/onnx/import has the messages.
+os.makedirs(os.path.join(out, '../refused'), exist_ok=True)
+def refused(name, version, op, ins, outs, **attrs):
+    open(os.path.join(out, '../refused', name), 'wb').write(model(name, op, '', ins, outs, version, **attrs))
+F64 = 11
+x, y = ('x', F32, [7]), ('y', F32, [7])
+refused('types', 17, 'Add', [x, ('z', F64, [7])], [y])
+refused('attribute', 17, 'Relu', [x], [y], slope=.5)
+refused('inputs', 17, 'Relu', [x, ('z', F32, [7])], [y])
+refused('opset', 19, 'Gelu', [x], [y])
+refused('split_equal', 13, 'Split', [x], [y, ('z', F32, [3])])
+refused('split_number', 18, 'Split', [x], [y, ('z', F32, [3])], num_outputs=3)
+refused('split_sum', 12, 'Split', [x], [y, ('z', F32, [3])], split=[3, 3])
