@@ -46,7 +46,7 @@ static dv_status transposed(dv_on *cx, dv_on_value **v, const int *perm)
 static dv_status by_heads(dv_on *cx, dv_on_value **v, int64_t heads)
 {
     const dv_on_value *x = *v;
-    if (heads < 1 || x->n_dims != 3 || x->dims[2] % heads)
+    if (heads < 1 || x->n_dims != 3 || x->dims[2] % heads || !dv_on_count(x))
         return dv_on_refuse(cx,
                             "the number of heads, %lld, does not fit its "
                             "inputs",
@@ -422,8 +422,8 @@ static dv_status get_operands(dv_on *cx, const dv_onnx_node *n, attention *a)
         // Keys and values of 4 dims are by heads already.
         if (i > 0 && v[i]->n_dims == 4)
             continue;
-        int64_t size = v[i]->dims[v[i]->n_dims - 1];
-        if (of_all && of_all->n_dims == 1) {
+        int64_t size = v[i]->n_dims == 3 ? v[i]->dims[2] : 0;
+        if (of_all && of_all->n_dims == 1 && size) {
             DV_TRY(part_of(cx, &bias, of_all, 0, first, size));
             DV_TRY(with_bias(cx, &v[i], bias));
         }
@@ -449,7 +449,7 @@ dv_status dv_on_multi_head_attention(dv_on *cx, const dv_onnx_node *n)
                                 "past values without keys");
     DV_TRY(after_past(cx, &a.k, past_k));
     DV_TRY(after_past(cx, &a.v, past_v));
-    a.n_past = past_k ? past_k->dims[2] : 0;
+    a.n_past = past_k && dv_on_count(past_k) ? past_k->dims[2] : 0;
     a.bias = dv_on_in(cx, n, 5);
     DV_TRY(set_mask(cx, &a, dv_on_in(cx, n, 4)));
     DV_TRY(give(cx, n, 1, a.k));
@@ -520,7 +520,8 @@ static dv_status rotate(dv_on *cx, dv_on_value **v, const rotary *r)
     int64_t halves[] = {d[0], d[1], d[2], 2, pairs};
     if (!made)
         return DV_E_NOMEM;
-    if (pairs > d[3] / 2 || dv_on_count(r->cos) != dv_on_count(r->sin))
+    if (pairs < 1 || pairs > d[3] / 2 ||
+        dv_on_count(r->cos) != dv_on_count(r->sin))
         return dv_on_refuse(cx, "the tables of angles do not fit rows of %lld",
                             (long long)d[3]);
     DV_TRY(part_of(cx, &x, *v, 3, 0, 2 * pairs));
@@ -576,8 +577,8 @@ dv_status dv_on_rotary_embedding(dv_on *cx, const dv_onnx_node *n)
     int64_t heads = dv_on_int(n, "num_heads", 0);
     if (!out)
         return DV_E_NOMEM;
-    if ((!flat && x->n_dims != 4) || r.cos->n_dims != 2 ||
-        dv_on_float(n, "scale", 1) != 1)
+    if ((!flat && x->n_dims != 4) || r.cos->n_dims != 2 || !r.cos->dims[1] ||
+        r.at->n_dims < 1 || r.at->n_dims > 2 || dv_on_float(n, "scale", 1) != 1)
         return dv_on_refuse(cx, "the shapes of its inputs, or attribute scale, "
                                 "are not supported");
     if (flat)
@@ -680,6 +681,14 @@ static dv_status extend(dv_on *cx, dv_on_value **v, dv_on_value *old,
     dv_on_loop l;
     if (!made)
         return DV_E_NOMEM;
+    for (int d = 0; d < 4; d++)
+        if (d != 2 && old->dims[d] != x->dims[d])
+            return dv_on_refuse(
+                cx,
+                "dim %d of past keys or values has %lld element%s, "
+                "not %lld",
+                d, (long long)old->dims[d], DV_PLURAL(old->dims[d], "", "s"),
+                (long long)x->dims[d]);
     total = total > size ? total : size;
     DV_TRY(index_new(cx, &at, past, length, total));
     if (!dv_on_is_plain(x, 2))
@@ -747,7 +756,8 @@ dv_status dv_on_group_query_attention(dv_on *cx, const dv_onnx_node *n)
     dv_on_value *past, *old[] = {dv_on_in(cx, n, 3), dv_on_in(cx, n, 4)};
     int has_past = old[0] && old[1] && dv_on_count(old[0]) > 0;
     int64_t length = a.q->dims[2];
-    if (count != 1 || total[0] < length || (total[0] > length && !has_past) ||
+    if (count != 1 || total[0] < length || total[0] > INT32_MAX ||
+        (total[0] > length && !has_past) ||
         (has_past && (old[0]->n_dims != 4 || old[1]->n_dims != 4)))
         return dv_on_refuse(cx, "the shapes of its past keys and values do not "
                                 "fit");

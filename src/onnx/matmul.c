@@ -163,6 +163,8 @@ dv_status dv_on_product(dv_on *cx, dv_on_value *out, dv_on_value *a,
     int n, cx_axes[DV_MAX_DIMS], a_was = a->n_dims, b_was = b->n_dims;
     if (!a_was || !b_was)
         return dv_on_refuse(cx, "an operand is a scalar");
+    if ((a_zero && a_zero->n_dims > 1) || (b_zero && b_zero->n_dims > 1))
+        return dv_on_refuse(cx, "a zero point has more than 1 dim");
     DV_TRY(as_matrix(cx, &a, 1));
     DV_TRY(as_matrix(cx, &b, 0));
     n = a->n_dims > b->n_dims ? a->n_dims : b->n_dims;
@@ -227,11 +229,6 @@ dv_status dv_on_matmul_integer(dv_on *cx, const dv_onnx_node *n)
     DV_TRY(dv_on_need(cx, n, 2));
     dv_on_value *zeros[] = {dv_on_in(cx, n, 2), dv_on_in(cx, n, 3)};
     dv_on_value *out = dv_on_out(cx, n, 0);
-    for (int i = 0; i < 2; i++)
-        if (zeros[i] && zeros[i]->n_dims > 1)
-            return dv_on_refuse(cx, "a zero point has %d dim%s",
-                                zeros[i]->n_dims,
-                                DV_PLURAL(zeros[i]->n_dims, "", "s"));
     return out ? dv_on_product(cx, out, dv_on_in(cx, n, 0), dv_on_in(cx, n, 1),
                                DV_I32, zeros[0], zeros[1])
                : DV_E_NOMEM;

@@ -238,8 +238,6 @@ dv_status dv_on_qlinear_matmul(dv_on *cx, const dv_onnx_node *n)
         v[i] = dv_on_in(cx, n, i);
     if (!acc || !out)
         return DV_E_NOMEM;
-    if (v[2]->n_dims > 1 || v[5]->n_dims > 1)
-        return dv_on_refuse(cx, "a zero point has more than 1 dim");
     DV_TRY(dv_on_product(cx, acc, v[0], v[3], DV_I32, v[2], v[5]));
     return requantize(cx, out, acc, v[1], v[4], v[6], v[7], acc->n_dims - 1);
 }
@@ -288,6 +286,9 @@ static dv_status get_scale(dv_on *cx, const dv_onnx_node *n, int i, scaled *out)
     out->zero = dv_on_in(cx, n, i + 1);
     if (!out->scale)
         return dv_on_refuse(cx, "input %d, a scale, is missing", i);
+    if (out->zero && !dv_on_is_byte(out->zero))
+        return dv_on_refuse(cx, "input %d, a zero point, is not of 8 bits",
+                            i + 1);
     DV_TRY(only_element(cx, &out->scale));
     return out->zero ? only_element(cx, &out->zero) : DV_OK;
 }
@@ -299,6 +300,8 @@ static dv_status get_scaled(dv_on *cx, const dv_onnx_node *n, int i,
     out->x = dv_on_in(cx, n, i);
     if (!out->x)
         return dv_on_refuse(cx, "input %d is missing", i);
+    if (!dv_on_is_byte(out->x))
+        return dv_on_refuse(cx, "input %d is not of 8 bits", i);
     return get_scale(cx, n, i + 1, out);
 }
 
@@ -399,7 +402,7 @@ static dv_status rescaled(dv_on *cx, dv_on_value *out, const scaled *from,
 
 dv_status dv_on_qlinear_concat(dv_on *cx, const dv_onnx_node *n)
 {
-    int count = (n->n_inputs - 2) / 3, axis;
+    int count = n->n_inputs / 3, axis; // the last zero point may be missing
     scaled to, from;
     DV_TRY(dv_on_need(cx, n, 4));
     DV_TRY(get_scale(cx, n, 0, &to));
@@ -558,9 +561,6 @@ static dv_status gemm_sums(dv_on *cx, const dv_onnx_node *n, dv_on_value *out)
         }
     }
     dv_on_value *zeros[] = {dv_on_in(cx, n, 2), dv_on_in(cx, n, 5)};
-    if ((zeros[0] && dv_on_count(zeros[0]) != 1) ||
-        (zeros[1] && zeros[1]->n_dims > 1))
-        return dv_on_refuse(cx, "a zero point does not fit its matrix");
     DV_TRY(dv_on_product(cx, product, m[0], m[1], DV_I32, zeros[0], zeros[1]));
     dv_on_value *both[] = {product, bias};
     return bias ? combined(cx, out, DV_I32, "+", both, 2) : DV_OK;

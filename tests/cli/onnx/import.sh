@@ -68,7 +68,7 @@ expect 0 '' "$divvy" import name_lines.onnx -o name_lines
 grep -q '^const' name_lines/program.dv && complain 'a name became a statement'
 # What ONNX's checker refuses.
 cp "$source"/tests/onnx/contrib/refused/* .
-for m in types attribute inputs opset split_equal split_number split_sum; do mv $m $m.onnx; done
+for m in types attribute inputs opset split_equal split_number split_sum zero_point batch past; do mv $m $m.onnx; done
 expect 1 'node 0, Add: inputs 0 and 1 have types f32 and f64, which must be the same' "$divvy" check types.onnx
 expect 1 "node 0, Relu: attribute 'slope' is unknown" "$divvy" check attribute.onnx
 expect 1 'node 0, Relu: it has 2 inputs, at most 1 are expected' "$divvy" check inputs.onnx
@@ -76,6 +76,9 @@ expect 1 "node 0, Gelu: it is an operator of opset 20, the model's is 19" "$divv
 expect 1 'node 0, Split: 7 elements cannot be split into 2 equal parts' "$divvy" check split_equal.onnx
 expect 1 'node 0, Split: it has 3 parts and 2 outputs' "$divvy" check split_number.onnx
 expect 1 'node 0, Split: its parts have 6 elements, the dim 7' "$divvy" check split_sum.onnx
+expect 1 'node 0, MatMulIntegerToFloat: a zero point has more than 1 dim' "$divvy" check zero_point.onnx
+expect 1 'the number of heads, 2, does not fit its inputs' "$divvy" check batch.onnx
+expect 1 'dim 1 of past keys or values has 1 element, not 2' "$divvy" check past.onnx --set t=4
 # A chain of 1,000 nodes, x0000 to x1000, each the only reader of the one before:
 # inlined into one expression, it would be nested too deep. No node reads the
 # input z0000, which can be given all the same.

@@ -471,8 +471,8 @@ newer('instance_norm', 22, 'InstanceNormalization', [given('x', array(1, 2, 3)[:
 
 # Models that ONNX's checker refuses; the test cli/onnx/import has the messages.
 os.makedirs(os.path.join(out, '../refused'), exist_ok=True)
-def refused(name, version, op, ins, outs, **attrs):
-    open(os.path.join(out, '../refused', name), 'wb').write(model(name, op, '', ins, outs, version, **attrs))
+def refused(name, version, op, ins, outs, domain='', **attrs):
+    open(os.path.join(out, '../refused', name), 'wb').write(model(name, op, domain, ins, outs, version, **attrs))
 F64 = 11
 x, y = ('x', F32, [7]), ('y', F32, [7])
 refused('types', 17, 'Add', [x, ('z', F64, [7])], [y])
@@ -482,3 +482,6 @@ refused('opset', 19, 'Gelu', [x], [y])
 refused('split_equal', 13, 'Split', [x], [y, ('z', F32, [3])])
 refused('split_number', 18, 'Split', [x], [y, ('z', F32, [3])], num_outputs=3)
 refused('split_sum', 12, 'Split', [x], [y, ('z', F32, [3])], split=[3, 3])
+refused('zero_point', 17, 'MatMulIntegerToFloat', [('a', U8, [4, 4]), ('b', U8, [4, 4]), ('as', F32, []), ('bs', F32, []), ('z', U8, [4, 4])], [('y', F32, [4, 4])], MS)
+refused('batch', 17, 'MultiHeadAttention', [('q', F32, [0, 2, 4])] * 3 + [None, ('m', I32, [0])], [('y', F32, [0, 2, 4])], MS, num_heads=2)
+refused('past', 17, 'GroupQueryAttention', [('q', F32, [1, 1, 8]), ('k', F32, [1, 1, 8]), ('v', F32, [1, 1, 8]), ('pk', F32, [1, 1, 3, 4]), ('pv', F32, [1, 1, 3, 4]), ('last', I32, [1]), ('t', I32, [])], [('y', F32, [1, 1, 8])], MS, num_heads=2, kv_num_heads=2)
