@@ -15,8 +15,9 @@ dv_term dv_on_f(dv_on *cx, double v)
 
 dv_term dv_on_i(dv_on *cx, int64_t v)
 {
-    dv_term t = dv_build_int(cx->build, v < 0 ? -v : v);
-    return v < 0 ? dv_on_1(cx, "-", t) : t;
+    if (v >= 0 || v == INT64_MIN) // the builder refuses INT64_MIN
+        return dv_build_int(cx->build, v);
+    return dv_on_1(cx, "-", dv_build_int(cx->build, -v));
 }
 
 dv_term dv_on_num(dv_on *cx, dv_dtype t, double v)
@@ -274,14 +275,16 @@ static void note_range(const sum *s, int64_t extent)
 }
 
 // Returns the number at a constant position of a tensor known at import, which
-// replaces the read; NULL if the position or the number is not constant.
+// replaces the read; NULL if the position or the number is not constant, or if
+// there is no such element.
 static dv_term literal(dv_on *cx, const dv_on_base *b, const sum *sums)
 {
     int64_t at = 0;
     if (!b->data)
         return NULL;
     for (int d = 0; d < b->n_dims; d++) {
-        if (sums[d].n || sums[d].via)
+        if (sums[d].n || sums[d].via || sums[d].add < 0 ||
+            sums[d].add >= b->dims[d])
             return NULL;
         at = at * b->dims[d] + sums[d].add;
     }

@@ -52,6 +52,8 @@ expect 1 'node 0, Pad: mode reflect: dim 0 is empty' "$divvy" check pad_empty_re
 expect 1 'attribute output_shape has 1 entry' "$divvy" check output_shape_short.onnx
 expect 1 'attribute pads has 2 entries, not 4' "$divvy" check pads_short.onnx
 expect 1 'attribute value is not one number' "$divvy" check constant_empty.onnx
+expect 1 "node 0, QuantizeLinear: 'z' has a dim of size 0" "$divvy" check scale_empty.onnx
+expect 1 'MaxPool: error.overflow.: the number is below' "$divvy" check pool_i64.onnx
 # The upper half of uint64 would be negative numbers.
 expect 1 'node 0, Max: uint64 is not supported here' "$divvy" check max_u64.onnx
 expect 1 'node 0, BitShift: uint64 is not supported here' "$divvy" check shift_right_u64.onnx
