@@ -40,10 +40,11 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 #define MOST_ROWS(g, p) INT_MAX
 #define AHEAD(reg, base, off)                                                  \
     (dv_gen_mov(g, reg, off), DV_E(add_x, reg, reg, base, 0))
-#define PREFETCH(near, off) DV_E(prfm, near ? LOAD_L1 : LOAD_L2, X_NEXT, off, 0)
-#define NEXT_ROW(p)         dv_tile_step(g, X_NEXT, (p)->ld_v, X_LDB)
-#define TILE(p, t)          dv_tile_emit(g, p, t)
-#define SETS(p, rows, nv)   sets_for(p, rows, nv)
+#define PREFETCH(near, off)  DV_E(prfm, near ? LOAD_L1 : LOAD_L2, X_NEXT, off, 0)
+#define NEXT_ROW(p)          dv_tile_step(g, X_NEXT, (p)->ld_v, X_LDB)
+#define TILE(p, t)           dv_tile_emit(g, p, t)
+#define SETS(p, rows, nv)    sets_for(p, rows, nv)
+#define SPREADS(p, t, lines) 0
 enum { MOST_LINES = 16 };
 #include "jit/gemm/walk.h"
 

@@ -41,6 +41,9 @@ typedef struct dv_prod {
     // read as vectors (far_v) are too far apart for the displacement of an
     // address, so the pointer is advanced instead.
     int far_s, far_v;
+    // Cache lines at X_NEXT that a tile prefetches for the next kernel, spread
+    // over its steps of k; 0: none.
+    int next_lines;
     // The fields below are for AArch64 only. Number of steps of k (1, 2, 4 or
     // 8) between two prefetches of rows of the block that the next kernel
     // packs; 0: no such prefetches. These rows are prefetch_step bytes apart.

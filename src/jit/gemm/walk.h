@@ -13,6 +13,8 @@
 //   NEXT_ROW(p)             advances X_NEXT by a row of V
 //   TILE(p, t)              emits a tile
 //   SETS(p, rows, nv)       the number of sets of accumulators of a tile
+//   SPREADS(p, t, lines)    whether TILE itself prefetches p->next_lines lines
+//                           at X_NEXT, a few in every iteration over k
 //   MOST_LINES              most lines or rows that one tile prefetches
 //
 // C is cut into tiles of nearly equal size: at most two heights and three
@@ -168,7 +170,7 @@ static void tiles(const walk *w, const dv_prod *p, const dv_prod_tile *t,
     DV_GEN *g = w->g;
     DV_REPEAT(X_M, count)
     {
-        if (w->next)
+        if (w->next && !p->next_lines)
             prefetch_for_next(w);
         TILE(p, t);
         if (count > 1 || more)
@@ -222,6 +224,8 @@ static void emit_tile_column(const walk *w, int cols, int nv)
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
         dv_prod_tile t = {rows, cols, nv, SETS(&p, rows, nv)};
+        int spreads = !w->p->pack_v && SPREADS(&p, &t, w->next);
+        p.next_lines = spreads ? w->next : 0;
         // If S, the operand read as scalars (usually A), is packed in
         // transposed panels, a row of a panel has as many elements as the tile
         // has rows.

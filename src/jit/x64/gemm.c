@@ -39,6 +39,7 @@ enum { N_SIZES = 8 };
 #define NEXT_ROW(p)           dv_x_add(g, X_NEXT, (p)->ld_v)
 #define TILE(p, t)            dv_x_tile_emit(g, p, t)
 #define SETS(p, rows, nv)     sets_for(g, p, rows, nv)
+#define SPREADS(p, t, lines)  dv_x_tile_spreads(p, t, lines)
 enum { MOST_LINES = 24 };
 #include "jit/gemm/walk.h"
 

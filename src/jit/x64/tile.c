@@ -8,6 +8,7 @@ enum { S_AHEAD = 768 }; // prefetch distance in a packed panel of A, in bytes
 enum { V_AHEAD = 8 };
 enum { ROW_AHEAD = 256 }; // prefetch distance within rows of k, in bytes
 enum { X_C_PREFETCH = X_BATCH };
+enum { LINE_BYTES = 64 };
 
 // Returns the byte offset from the running pointer X_AT to the element of the
 // broadcast operand S in row i at step `step` of k.
@@ -257,14 +258,45 @@ static void ask_for_row_of_c(dv_x *g, const dv_prod *p, const dv_prod_tile *t)
     dv_x_add(g, X_C_PREFETCH, p->ldc);
 }
 
+// Prefetches for the next kernel are spread over the iterations of the loop
+// over k: many at once would occupy all line fill buffers, and loads that miss
+// L1 would wait for them. free_turns returns the number of iterations that do
+// not prefetch C.
+static int free_turns(const dv_prod *p, const dv_prod_tile *t)
+{
+    return p->k / STEPS - (prefetches_c_late(p, t) ? t->rows : 0);
+}
+
+// Returns how many cache lines each of these iterations prefetches, so that
+// together they prefetch at least `lines` of them.
+static int lines_of_turn(const dv_prod *p, const dv_prod_tile *t, int lines)
+{
+    int turns = free_turns(p, t);
+    return (lines + turns - 1) / turns;
+}
+
+int dv_x_tile_spreads(const dv_prod *p, const dv_prod_tile *t, int lines)
+{
+    enum { MOST = 8 };
+    return p->batch == 1 && free_turns(p, t) > 0 &&
+           lines_of_turn(p, t, lines) <= MOST;
+}
+
 static void loop_k(dv_x *g, const dv_prod *p, const dv_prod_tile *t, int turns,
                    int late)
 {
     int goes_on = p->k != STEPS || p->batch > 1 || p->pack_s || p->pack_v;
+    int lines = p->next_lines && !late
+                    ? lines_of_turn(p, t, p->next_lines) * LINE_BYTES
+                    : 0;
     DV_REPEAT(X_K, turns)
     {
         if (late)
             ask_for_row_of_c(g, p, t);
+        if (lines) {
+            dv_x_prefetch(g, DV_X_prefetch1, X_NEXT, 0, lines);
+            dv_x_add(g, X_NEXT, lines);
+        }
         steps(g, p, t, STEPS, 1);
         if (goes_on)
             move_on(g, p, t, STEPS);

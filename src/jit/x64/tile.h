@@ -35,6 +35,9 @@ static inline int dv_x_is_partial(const dv_x *g, const dv_prod_tile *t, int j)
 // Are there enough registers for the tile, and do all displacements of its
 // operands fit an instruction?
 int dv_x_tile_fits(const dv_x *g, const dv_prod *p, const dv_prod_tile *t);
+// Returns whether a tile can spread the prefetches of `lines` cache lines for
+// the next kernel over its steps of k.
+int dv_x_tile_spreads(const dv_prod *p, const dv_prod_tile *t, int lines);
 // Emits the code of one tile. Register X_A points to the operand whose elements
 // are broadcast (usually A), X_B to the operand read as vectors (usually B),
 // X_C to C; these registers are not changed.
