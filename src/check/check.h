@@ -1,4 +1,4 @@
-// The checker: proves rules C1 to C39 from the plan alone. It shares no code
+// The checker: proves rules C1 to C40 from the plan alone. It shares no code
 // with the passes that build plans.
 //
 //   check.h       private to the folder: one function for each file
@@ -11,7 +11,7 @@
 //   holds.[ch]    which elements a rank's tensors hold, as of when
 //   grid.c        C21, C23: assignment of tiles to grids of cores
 //   loops.c       C30: the loops of a product's tiles
-//   schedule.c    C22, C25 to C29, C37: kernels, loops, rows, sums
+//   schedule.c    C22, C25 to C29, C37, C40: kernels, loops, rows, sums
 //   skip.c        C38: points that ops leave out
 //   once.c        C39: groups that run once
 #ifndef DV_CHECK_H
@@ -70,7 +70,7 @@ dv_status dv_check_once(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // Returns whether exactly one op writes a tensor, in a group marked `once`,
 // which runs only before the first run.
 int dv_check_is_once(const dv_plan *plan, int32_t tensor);
-// Checks rules C22, C25 to C30, C37 and C38 (the schedule: kernels, loops,
+// Checks rules C22, C25 to C30, C37, C38 and C40 (the schedule: kernels, loops,
 // rows, order of additions); all other rules must hold.
 dv_status dv_check_schedule(const dv_plan *plan, dv_loc at, dv_diag *diag);
 #endif

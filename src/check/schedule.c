@@ -10,6 +10,9 @@
 //       all of k in the kernel except tiles of the first variable
 //   C37 of a product only factors that are constants are packed once, before
 //       the first run; other ops pack nothing
+//   C40 of a product only factors that no op of the group writes, that are not
+//       read through an index or with a border, and not copied for every tile
+//       are held packed from tile to tile; the op skips no points
 //   C38 is in skip.c
 //   C25 the loops of a vector kernel are two different variables on which no
 //       indirect index depends; an unrolled window has all points of the
@@ -150,6 +153,44 @@ static dv_status check_once(const dv_plan *plan, int32_t op, dv_loc at,
                 WRONG(C37, "op %s packs %s once, which %s writes", o->name,
                       plan->ops->tensors[factor[k]->tensor].name,
                       plan->ops->ops[i].name);
+    return DV_OK;
+}
+
+// Checks rule C40: a factor that threads hold packed from tile to tile stays
+// the same as long as its group runs, and what a tile reads of it depends only
+// on the tile.
+static dv_status check_hold(const dv_plan *plan, const dv_group *g, int32_t op,
+                            dv_loc at, dv_diag *diag)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    const dv_op_schedule *as = &plan->schedule.ops[op];
+    const dv_access *factor[2] = {NULL, NULL};
+    if (!as->hold)
+        return DV_OK;
+    if (as->kind != DV_KERNEL_PRODUCT || !factors_of(o, factor))
+        WRONG(C40, "op %s is no product, it holds nothing packed", o->name);
+    for (int i = 0; i < 2; i++) {
+        const dv_tensor *t = &plan->ops->tensors[factor[i]->tensor];
+        if (!(as->hold >> i & 1))
+            continue;
+        for (int d = 0; d < t->n_dims; d++)
+            if (factor[i]->index[d].via >= 0)
+                WRONG(C40, "op %s holds %s, which it reads through an index",
+                      o->name, t->name);
+        if (factor[i]->has_border)
+            WRONG(C40, "op %s holds %s, which it reads with a border", o->name,
+                  t->name);
+        if (as->copied[i])
+            WRONG(C40, "op %s holds %s, but copies it for every tile", o->name,
+                  t->name);
+        if (as->skip.by)
+            WRONG(C40, "op %s holds %s, but skips some points", o->name,
+                  t->name);
+        for (int32_t k = g->first_op; k < g->end_op; k++)
+            if (plan->ops->ops[k].write.tensor == factor[i]->tensor)
+                WRONG(C40, "op %s holds %s, which op %s of its group writes",
+                      o->name, t->name, plan->ops->ops[k].name);
+    }
     return DV_OK;
 }
 
@@ -663,6 +704,7 @@ static dv_status check_group(const dv_plan *plan, const use *uses,
             WRONG(C25, "op %s writes through an index, in the program's order",
                   plan->ops->ops[i].name);
         DV_TRY(check_once(plan, i, at, diag));
+        DV_TRY(check_hold(plan, g, i, at, diag));
         if (as->kind == DV_KERNEL_STRIP)
             continue;
         if (plan->ops->ops[i].is_extern)

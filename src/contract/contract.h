@@ -76,6 +76,9 @@ int64_t dv_contraction_workspace(const dv_contraction *c);
 // mask).
 int dv_contraction_once(const dv_contraction *c);
 int64_t dv_contraction_once_bytes(const dv_contraction *c, int operand);
+// Returns whether dv_contraction_pack can pack an input without allocating
+// memory, so that a run may call it.
+int dv_contraction_packs_in_run(const dv_contraction *c, int operand);
 // Packs an input that is in the mask of dv_contraction_once. `from` is the
 // address that a run would get; `to` must begin at a cache line.
 dv_status dv_contraction_pack(const dv_contraction *c, int operand,

@@ -50,6 +50,12 @@ int dv_contraction_once(const dv_contraction *c)
     return c->once;
 }
 
+int dv_contraction_packs_in_run(const dv_contraction *c, int operand)
+{
+    // A GEMM plan packs rows with a kernel that needs memory for its products.
+    return c->once >> operand & 1 && !(c->plan && operand == c->form.in_row);
+}
+
 int64_t dv_contraction_once_bytes(const dv_contraction *c, int operand)
 {
     int64_t bytes = c->once_bytes[operand];

@@ -413,9 +413,12 @@ static dv_status check_obeyed(const dv_exec *x, int32_t op, dv_diag *diag)
         // plan that lacks them: neither can differ.
         is.n_tiles = 0;
         is.once |= as->once;
+        is.hold |= as->hold;
     }
-    if (x->called)
-        is.once = as->once; // constants are packed in every run
+    if (x->called) { // everything is packed in every run and every tile
+        is.once = as->once;
+        is.hold = as->hold;
+    }
     if (as->kind == DV_KERNEL_STRIP && as->inner < 0)
         is.inner = -1; // the plan leaves the loop to the interpreter
     if (dv_op_schedule_equal(as, &is))
@@ -546,6 +549,77 @@ static void find_thread_memory(dv_exec *x)
     }
 }
 
+// Returns the mask of the factors of a product that each thread should hold
+// packed from tile to tile: those that no op of the group writes and of which
+// several tiles in succession read the same elements. No thread has several
+// tiles if there are no more tiles than threads. (check_hold of the checker
+// tests some of this as well; they share no code.)
+static int worth_holding(const dv_exec *x, const dv_group *g, int32_t op)
+{
+    const dv_plan *plan = x->plan;
+    const dv_op *o = &plan->ops->ops[op];
+    int32_t factor[2];
+    int mask = 0;
+    dv_tile t;
+    if (g->n_tiles <= x->plan->target.cores || !dv_op_factors(o, factor))
+        return 0;
+    dv_plan_tile(&t, plan, op, 0);
+    for (int i = 0; i < 2; i++) {
+        const dv_access *a = &o->reads[factor[i]];
+        uint32_t vars = dv_access_vars(o, a);
+        int64_t same = g->n_tiles; // tiles in succession with the same elements
+        int fits = !dv_access_is_indirect(a) && !a->has_border;
+        for (int v = 0; v < o->n_vars; v++)
+            // Variable v changes after t.weight[v] tiles.
+            if (vars >> v & 1 && t.n_slots[v] > 1)
+                same = dv_min_i64(same, t.weight[v]);
+        for (int32_t k = g->first_op; k < g->end_op; k++)
+            fits &= plan->ops->ops[k].write.tensor != a->tensor;
+        mask |= (fits && same > 1) << i;
+    }
+    return mask;
+}
+
+// Chooses the factors that threads hold packed from tile to tile: those that
+// are worth it, that the kernels pack, and that fit L2. Which of those that are
+// worth it the kernels pack shows only after they were made; they are then made
+// again for these alone, or for none.
+static dv_status choose_held(dv_exec *x, int32_t number, dv_diag *diag)
+{
+    const dv_group *g = &x->plan->groups[number];
+    for (int32_t op = g->first_op; op < g->end_op; op++) {
+        dv_op_kernels *by = &x->prepared[op];
+        int64_t bytes;
+        if (!by->product || by->skip.by || by->guard || by->stage ||
+            x->group[number].parts)
+            continue;
+        int mask = worth_holding(x, g, op);
+        while (dv_product_hold(by->product, mask)) {
+            dv_status st = prepare_tiles(x, by, op, number, mask ? NULL : diag);
+            if (st == DV_E_NOMEM || (st && !mask))
+                return st == DV_E_NOMEM ? dv_nomem(diag) : st;
+            mask = st ? 0 : dv_product_held(by->product, &bytes);
+            mask = mask && bytes > x->set.l2_bytes ? 0 : mask;
+        }
+    }
+    return DV_OK;
+}
+
+// Gives each held factor its place in the memory of threads; the groups share
+// this memory.
+static void place_held(dv_exec *x)
+{
+    x->held_bytes = 0;
+    for (int32_t i = 0; i < x->plan->n_groups; i++) {
+        const dv_group *g = &x->plan->groups[i];
+        int64_t at = 0;
+        for (int32_t op = g->first_op; op < g->end_op; op++)
+            if (x->prepared[op].product)
+                at = dv_product_place_held(x->prepared[op].product, at);
+        x->held_bytes = dv_max_i64(x->held_bytes, at);
+    }
+}
+
 // Prepares the kernels of all ops.
 static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
 {
@@ -575,7 +649,10 @@ static dv_status prepare_ops(dv_exec *x, dv_diag *diag)
             dv_exec_share_locals(x, g);
         if (x->jit)
             DV_TRY(dv_exec_find_skips(x, g, diag));
+        if (x->choosing && x->jit)
+            DV_TRY(choose_held(x, g, diag));
     }
+    place_held(x);
     for (int32_t i = 0; i < plan->ops->n_ops && !x->choosing; i++) {
         x->op_failed = i;
         if (x->kind == DV_RUN_THREADS)
@@ -602,8 +679,8 @@ void dv_exec_memory(const dv_exec *x, int64_t *shared_bytes,
             *constant_bytes += dv_product_once_bytes(x->prepared[op].product);
     *shared_bytes = dv_stored_bytes(x->plan) + x->all_parts_bytes +
                     x->snapshot_bytes + x->copied_bytes;
-    *thread_bytes = x->workspace_bytes + x->local_bytes + x->stage_bytes +
-                    dv_exec_strips_bytes(x);
+    *thread_bytes = x->workspace_bytes + x->local_bytes + x->held_bytes +
+                    x->stage_bytes + dv_exec_strips_bytes(x);
 }
 
 // Returns the number of cores that the plan may use: the highest core number

@@ -404,12 +404,14 @@ static int make_thread_memory(dv_thread *w)
     enum { LINE = 64 };
     const dv_exec *x = w->run->x;
     int64_t local = dv_round_up(x->workspace_bytes, LINE);
-    int64_t stage = local + dv_round_up(x->local_bytes, LINE);
+    int64_t held = local + dv_round_up(x->local_bytes, LINE);
+    int64_t stage = held + dv_round_up(x->held_bytes, LINE);
     unsigned char *at = dv_alloc_buffer((size_t)(stage + x->stage_bytes));
     if (!at)
         return 0;
     w->memory = w->workspace = at;
     w->local = at + local;
+    w->held = at + held;
     w->stage = at + stage;
     return 1;
 }

@@ -80,10 +80,11 @@ typedef struct dv_thread {
     dv_strips strips;
     void **data;  // address of each tensor; temporaries point into `local`
     void *buf;    // interpreter's buffer for operands; owned
-    void *memory; // holds `local`, `workspace` and `stage`; owned
+    void *memory; // holds `local`, `workspace`, `held` and `stage`; owned
     unsigned char *local; // buffers for one tile of each temporary
     // Memory for tiles of matrix products: copied and packed operands, sums.
     void *workspace;
+    void *held; // memory for packed factors of products, kept for several tiles
     void *stage; // memory for copies of operands with a border
     void **from; // address of element 0 of each tensor that is copied there
     void **at;   // address of element 0 of each access of the current op
@@ -193,9 +194,10 @@ struct dv_exec {
     // nothing once. Owned (once.c).
     void **once;
     dv_group_exec *group; // run-time data, one entry per group
-    // Bytes of each thread's memory for tiles, for packed operands, and for
-    // copies of operands with a border.
-    int64_t local_bytes, workspace_bytes, stage_bytes;
+    // Bytes of each thread's memory for tiles, for packed operands, for those
+    // that it holds for several tiles, and for copies of operands with a
+    // border.
+    int64_t local_bytes, workspace_bytes, held_bytes, stage_bytes;
     // The open files of constants; NULL for all other tensors. Owned.
     dv_constant **files;
     int32_t n_slots, n_threads, most_reads;

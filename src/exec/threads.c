@@ -387,7 +387,9 @@ static void run_op(const cursor *c)
     if (by->stage && by->product)
         dv_stage_fill(by->stage, t->begin, t->end, w->from, w->stage, w->at);
     if (by->product && fits)
-        dv_product_run(by->product, t, w->at, w->workspace, s->parts);
+        dv_product_run(by->product, t,
+                       &(dv_product_room){w->at, w->workspace, w->held},
+                       s->parts);
     else if (by->vec && fits && c->what == PARTS)
         dv_vec_op_part(by->vec, w->at, t->begin, t->end, DV_FIRST_PART,
                        s->parts);
@@ -421,6 +423,10 @@ static void run_share(const thread *me, int32_t i)
     c.op = me->end;
     c.range = NULL;
     c.w->tested = NULL;
+    // What the thread holds packed may have changed since (see choose_held).
+    for (int32_t op = me->first; op < me->end; op++)
+        if (me->x->prepared[op].product)
+            dv_product_forget(me->x->prepared[op].product, c.w->held);
     if (p->grid) {
         c.all = (dv_tile_range){.n = p->n_queued, .k1 = p->grid->kt};
         c.range = &c.all;

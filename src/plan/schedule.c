@@ -81,6 +81,9 @@ static void print_op(dv_text *out, const dv_program *p, int32_t op,
     if (s->once)
         dv_put(out, " once%s%s", s->once & 1 ? " in0" : "",
                s->once & 2 ? " in1" : "");
+    if (s->hold)
+        dv_put(out, " hold%s%s", s->hold & 1 ? " in0" : "",
+               s->hold & 2 ? " in1" : "");
     if (s->epilogue)
         dv_put(out, " epilogue %s", epilogues[s->epilogue]);
     if (s->inner >= 0)
@@ -283,9 +286,9 @@ int dv_op_schedule_equal(const dv_op_schedule *a, const dv_op_schedule *b)
                a->images == b->images && a->edges == b->edges &&
                a->epilogue == b->epilogue && a->copied[0] == b->copied[0] &&
                a->copied[1] == b->copied[1] && a->once == b->once &&
-               a->n_rows == b->n_rows && a->unit == b->unit &&
-               a->delay == b->delay && a->prefetch == b->prefetch &&
-               same_skip(&a->skip, &b->skip);
+               a->hold == b->hold && a->n_rows == b->n_rows &&
+               a->unit == b->unit && a->delay == b->delay &&
+               a->prefetch == b->prefetch && same_skip(&a->skip, &b->skip);
     for (int32_t i = 0; same && i < a->n_rows; i++)
         same = a->rows[i] == b->rows[i];
     return same && same_sums(&a->sums, &b->sums) &&
@@ -515,6 +518,7 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
     enum {
         COPY,
         ONCE,
+        HOLD,
         EPILOGUE,
         LOOPS,
         CHUNK,
@@ -532,9 +536,9 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
         N
     };
     static const char *const words[N] = {
-        "copy",   "once",   "epilogue", "loops",     "chunk",    "collapse",
-        "window", "images", "edges",    "transpose", "prefetch", "guard",
-        "skip",   "rows",   "unit",     "delay"};
+        "copy",     "once",   "hold",   "epilogue", "loops",     "chunk",
+        "collapse", "window", "images", "edges",    "transpose", "prefetch",
+        "guard",    "skip",   "rows",   "unit",     "delay"};
     int32_t vars[2], n;
     int64_t number;
     int word = 0, factors;
@@ -553,6 +557,10 @@ static dv_status read_property(dv_lexer *lx, const dv_op *o, dv_op_schedule *s,
     case ONCE:
         DV_TRY(read_factors(lx, &factors));
         s->once = factors;
+        return DV_OK;
+    case HOLD:
+        DV_TRY(read_factors(lx, &factors));
+        s->hold = factors;
         return DV_OK;
     case EPILOGUE:
         DV_TRY(read_word(lx, epilogues, DV_N_EPILOGUES,

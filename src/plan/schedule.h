@@ -161,6 +161,9 @@ typedef struct dv_op_schedule {
     // Bit mask of the factors that are copied and packed once, before the first
     // run, because they are constants.
     int once;
+    // Bit mask of the factors that each thread packs into memory of its own and
+    // keeps for the following tiles, as long as these read the same elements.
+    int hold;
     dv_tile_schedule *tiles; // one per shape of the op's tiles, or none
     int32_t n_tiles;
     // For kind DV_KERNEL_ROWS (ops computed together, row by row): the

@@ -37,6 +37,15 @@ typedef struct once_block {
     dv_packed *packed; // NULL: not yet
 } once_block;
 
+// What a thread holds of a factor: its packed elements, which follow this
+// structure in the thread's memory.
+typedef struct held_block {
+    const void *from;         // the first element; NULL: nothing is packed yet
+    const dv_contraction *of; // the contraction for which they are packed
+} held_block;
+// Bytes before the packed elements, which begin at a cache line.
+enum { HELD_HEAD = ALIGN_BYTES };
+
 struct dv_product {
     dv_product_spec spec;
     const dv_op *o;
@@ -57,6 +66,11 @@ struct dv_product {
     uint8_t in_place; // of those that some tile reads in place
     once_block *blocks[2];
     int64_t n_blocks[2], once_bytes;
+    // Bit mask of the factors that threads are to hold packed from tile to
+    // tile, and of those of them that the kernels of some tiles pack. held_at
+    // is where a thread's memory has them.
+    uint8_t hold, held;
+    int64_t held_at[2], held_bytes[2];
     int direct; // 1 if the kernel writes final results to the output tensor
     int there;  // 1 if the output tensor holds the sums until the epilogue
     // `inside` is 1 if the kernel can apply the epilogue: it rounds to the
@@ -255,6 +269,10 @@ static int fill_nest(dv_product *p)
         if (dv_access_is_indirect(&p->o->reads[p->access[i]]))
             once &= ~(1 << i);
     p->nest.fixed = (uint8_t)(p->nest.fixed & once);
+    p->hold = (uint8_t)(p->spec.as && !p->spec.packs_again
+                            ? p->spec.as->hold & ~p->nest.fixed
+                            : 0);
+    p->nest.fixed |= p->hold;
     return 1;
 }
 
@@ -274,7 +292,15 @@ static int fill_operands(dv_product *p)
         p->elem_bytes[i] = dv_dtype_get(type[i])->size_bytes;
     }
     p->stored = type[DV_OUT];
-    return fill_nest(p) && fill_copy(p, 0, type[0]) && fill_copy(p, 1, type[1]);
+    if (!fill_nest(p) || !fill_copy(p, 0, type[0]) || !fill_copy(p, 1, type[1]))
+        return 0;
+    for (int i = 0; i < 2; i++)
+        // The copy of a factor is made again for every tile.
+        if (p->copied[i] && p->hold >> i & 1) {
+            p->hold &= (uint8_t) ~(1 << i);
+            p->nest.fixed &= (uint8_t) ~(1 << i);
+        }
+    return 1;
 }
 
 // Lists the variables whose last slice is shorter than the others.
@@ -819,12 +845,28 @@ static int packs_once(const dv_product *p, int i, const dv_tile *t)
     return dv_contraction_once(p->made[shape_of(p, t)].c) >> i & 1;
 }
 
+// Notes which factors that threads are to hold the kernels of a tile pack, and
+// the bytes of these.
+static void note_held(dv_product *p, const dv_tile *t)
+{
+    const dv_contraction *c = p->made[shape_of(p, t)].c;
+    for (int i = 0; i < 2; i++) {
+        if (!(p->hold >> i & 1) || !dv_contraction_packs_in_run(c, i))
+            continue;
+        p->held |= (uint8_t)(1 << i);
+        p->held_bytes[i] =
+            dv_max_i64(p->held_bytes[i], dv_contraction_once_bytes(c, i));
+    }
+}
+
 // Registers the blocks of constant factors that a tile reads, which are packed
 // before the first run, and adds up their bytes. Returns 0 when out of memory.
 static int note_blocks(dv_product *p, const dv_tile *t)
 {
     int64_t steps[DV_MAX_VARS];
     for (int i = 0; i < 2; i++) {
+        if (p->hold >> i & 1)
+            continue;
         int pack = p->nest.fixed >> i & 1 && packs_once(p, i, t);
         if (!pack && !p->copied[i])
             p->in_place |= (uint8_t)(1 << i);
@@ -872,6 +914,7 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t,
                              dv_product_set *set, dv_diag *diag)
 {
     DV_TRY(make_shape(p, t, set, diag));
+    note_held(p, t);
     return note_blocks(p, t) ? DV_OK : dv_nomem(diag);
 }
 
@@ -974,18 +1017,69 @@ int dv_product_packs(const dv_product *p, int read)
     return 0;
 }
 
+// Forgets what was prepared for the tiles.
+static void unprepare(dv_product *p)
+{
+    p->workspace_bytes = p->once_bytes = 0;
+    p->once = p->in_place = p->held = 0;
+    for (int i = 0; i < 2; i++) {
+        p->blocks[i] = NULL;
+        p->held_bytes[i] = 0;
+    }
+    memset(p->made, 0, n_shapes(p) * sizeof *p->made);
+    memset(p->tiles, 0, n_shapes(p) * sizeof *p->tiles);
+}
+
 int dv_product_unfuse(dv_product *p)
 {
     if (!p->inside || p->spec.as)
         return 0;
     p->inside = 0;
     p->bias = -1;
-    p->workspace_bytes = p->once_bytes = 0;
-    p->once = p->in_place = 0;
-    p->blocks[0] = p->blocks[1] = NULL;
-    memset(p->made, 0, n_shapes(p) * sizeof *p->made);
-    memset(p->tiles, 0, n_shapes(p) * sizeof *p->tiles);
+    unprepare(p);
     return 1;
+}
+
+int dv_product_hold(dv_product *p, int factors)
+{
+    factors &= ~(p->nest.fixed & ~p->hold);
+    for (int i = 0; i < 2; i++)
+        if (p->copied[i])
+            factors &= ~(1 << i);
+    if (p->hold == factors)
+        return 0;
+    p->nest.fixed = (uint8_t)((p->nest.fixed & ~p->hold) | factors);
+    p->hold = (uint8_t)factors;
+    unprepare(p);
+    return 1;
+}
+
+int dv_product_held(const dv_product *p, int64_t *most_bytes)
+{
+    *most_bytes = dv_max_i64(p->held_bytes[0], p->held_bytes[1]);
+    return p->held;
+}
+
+int64_t dv_product_place_held(dv_product *p, int64_t at)
+{
+    for (int i = 0; i < 2; i++) {
+        p->held_at[i] = at;
+        if (p->held >> i & 1)
+            at += HELD_HEAD + dv_round_up(p->held_bytes[i], ALIGN_BYTES);
+    }
+    return at;
+}
+
+static held_block *block_at(const dv_product *p, int i, void *held)
+{
+    return (held_block *)(void *)((char *)held + p->held_at[i]);
+}
+
+void dv_product_forget(const dv_product *p, void *held)
+{
+    for (int i = 0; i < 2; i++)
+        if (p->held >> i & 1)
+            block_at(p, i, held)->from = NULL;
 }
 
 void dv_product_describe(const dv_product *p, dv_op_schedule *out)
@@ -995,6 +1089,7 @@ void dv_product_describe(const dv_product *p, dv_op_schedule *out)
     for (int i = 0; i < 2; i++) // operands with a border are copied, too
         out->copied[i] = p->copied[i] || p->o->reads[p->access[i]].has_border;
     out->once = p->once;
+    out->hold = p->held;
     out->tiles = p->tiles;
     out->n_tiles = (int32_t)n_shapes(p);
     for (size_t i = 0; i < n_shapes(p); i++) {
@@ -1240,20 +1335,37 @@ static const void *packed_of(const dv_product *p, int i, const dv_tile *t)
     return b->packed ? dv_packed_data(b->packed) : NULL;
 }
 
+// Returns the packed elements of factor i, which begins at `from`, in the
+// thread's memory `held`. Packs them unless the tile before has read the same.
+static const void *hold(const dv_product *p, int i, const dv_contraction *c,
+                        const void *from, void *held)
+{
+    held_block *b = block_at(p, i, held);
+    void *to = (char *)b + HELD_HEAD;
+    if (b->from != from || b->of != c) {
+        dv_contraction_pack(c, i, from, to, NULL);
+        *b = (held_block){from, c};
+    }
+    return to;
+}
+
 // Sets `operands` to the addresses at which the kernel finds a tile's operands,
-// and `packed` to those of factors packed before the first run. Factors that
-// the kernel cannot read in place are copied to *room.
+// and `packed` to those of factors packed before the first run or held by the
+// thread. Factors that the kernel cannot read in place are copied to *room.
 static void find_operands(const dv_product *p, const dv_tile *t,
-                          void *const *at, char **room, char **operands,
-                          const void **packed)
+                          const dv_product_room *in, char **room,
+                          char **operands, const void **packed)
 {
     int64_t steps[DV_MAX_VARS];
+    const dv_contraction *c = kernels_of(p, t)->c;
     for (int i = 0; i < DV_N_OPERANDS; i++) {
-        operands[i] =
-            begin_of(p->flat[i], p->o, t, at[p->access[i]], p->elem_bytes[i]);
+        operands[i] = begin_of(p->flat[i], p->o, t, in->at[p->access[i]],
+                               p->elem_bytes[i]);
         if (i == 2)
             continue;
-        packed[i] = packed_of(p, i, t);
+        int holds = p->held >> i & 1 && dv_contraction_packs_in_run(c, i);
+        packed[i] =
+            holds ? hold(p, i, c, operands[i], in->held) : packed_of(p, i, t);
         if (!p->copied[i])
             continue;
         if (packed[i]) {
@@ -1266,13 +1378,13 @@ static void find_operands(const dv_product *p, const dv_tile *t,
     }
 }
 
-void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
-                    void *workspace, void *acc)
+void dv_product_run(const dv_product *p, const dv_tile *t,
+                    const dv_product_room *in, void *acc)
 {
     const tile_kernel *m = kernels_of(p, t);
-    char *op[DV_N_OPERANDS], *room = workspace;
+    char *op[DV_N_OPERANDS], *room = in->workspace;
     const void *packed[2];
-    find_operands(p, t, at, &room, op, packed);
+    find_operands(p, t, in, &room, op, packed);
     dv_contraction_args args = {.in0 = op[0],
                                 .in1 = op[1],
                                 .out = op[2],
@@ -1289,7 +1401,7 @@ void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
     }
     if (p->bias >= 0)
         args.bias = begin_of(&p->spec.kernel->reads[p->bias], p->o, t,
-                             at[p->bias], p->sum_bytes);
+                             in->at[p->bias], p->sum_bytes);
     args.workspace = room;
     dv_contraction_cursor run;
     dv_block block;
@@ -1300,12 +1412,12 @@ void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
     dv_contraction_begin(&run, m->c, &args);
     while (dv_contraction_next(&run, &block)) {
         if (by_blocks)
-            finish_block(p, m, t, at, args.out, &block);
+            finish_block(p, m, t, in->at, args.out, &block);
     }
     if (m->finish && !by_blocks) {
         dv_epilogue_box box;
         const dv_vec_op *last =
-            dv_epilogue_at(m->finish, at, t->begin, t->end, args.out, &box);
+            dv_epilogue_at(m->finish, in->at, t->begin, t->end, args.out, &box);
         dv_vec_op_run(last, box.at, box.begin, box.end);
     }
 }

@@ -18,7 +18,9 @@
 // multiplied in their own type by matrix instructions for bf16 and i8.
 //
 // Factors that are constants are copied and packed once, before the first run,
-// if the plan says so (`once`).
+// if the plan says so (`once`). Of factors that several tiles in succession
+// read, such as the keys and the values of attention, each thread holds a
+// packed copy (`hold`).
 //
 // Ops of the same shape share contractions, and threads share them, too: what
 // changes during a run is in the thread's workspace. All contractions are
@@ -93,6 +95,20 @@ void dv_product_unpack(const dv_product *p, int32_t tensor);
 // tile has no kernel with it; all tiles must be prepared again. Returns 0 if it
 // is not fused or the plan demands it.
 int dv_product_unfuse(dv_product *p);
+// Makes threads hold the factors of a mask: pack them into memory of their own,
+// and keep that for the following tiles as long as these read the same
+// elements. Constants and factors that are copied are not held. Returns 1 if
+// that changes the mask; all tiles must then be prepared again.
+int dv_product_hold(dv_product *p, int factors);
+// Returns the mask of the factors that threads hold, which are those that the
+// kernels of some prepared tile pack, and sets *most_bytes to the bytes of the
+// larger one.
+int dv_product_held(const dv_product *p, int64_t *most_bytes);
+// Places the held factors at byte `at` of a thread's memory for them. Returns
+// where they end.
+int64_t dv_product_place_held(dv_product *p, int64_t at);
+// Makes the thread with this memory pack the factors again in its next tile.
+void dv_product_forget(const dv_product *p, void *held);
 // Creates the contraction of a tile; must precede the first run. DV_E_LIMIT:
 // there is no such kernel.
 dv_status dv_product_prepare(dv_product *p, const dv_tile *t,
@@ -103,9 +119,15 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t,
 // DV_E_LIMIT: the product cannot do that.
 dv_status dv_product_skip(dv_product *p, const dv_tile *t, const dv_skip *skip,
                           dv_product_set *set, dv_diag *diag);
+// What a thread has for a tile: the addresses of element 0 of each read and of
+// the write, and its memory for the run of a tile and for factors that it
+// holds.
+typedef struct dv_product_room {
+    void *const *at;
+    void *workspace, *held;
+} dv_product_room;
 // Computes a tile: all of it or, if tiles are partial sums, only its
-// accumulators, which go to `acc`. `at` holds the addresses of element 0 of
-// each read and of the write; `workspace` is the thread's.
-void dv_product_run(const dv_product *p, const dv_tile *t, void *const *at,
-                    void *workspace, void *acc);
+// accumulators, which go to `acc`.
+void dv_product_run(const dv_product *p, const dv_tile *t,
+                    const dv_product_room *in, void *acc);
 #endif
