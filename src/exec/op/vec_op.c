@@ -83,7 +83,12 @@ struct dv_vec_op {
     vec_index *indices;
     int32_t n_indices;
     dv_guard guard;
-    dv_edges *edges;   // NULL: boxes are not cut
+    dv_edges *edges; // NULL: boxes are not cut
+    // If boxes are cut: the kernel of pieces in which all reads are inside, and
+    // its operands. There, reads of a window are at fixed distances from each
+    // other, so that they share a pointer.
+    dv_vec_fn inside;
+    dv_vec_operand *near;
     uint64_t prefetch; // bit r: the next tile of read r is prefetched
     int32_t window;    // points of the unrolled reduction; 0: none
     // 1 if the program's indices transpose a read, so that the op runs in
@@ -745,12 +750,17 @@ static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
         v->base[i] += to_point(spec, read, point) * es;
     int64_t distance =
         point ? to_point(spec, read, point) - to_point(spec, read, 0) : 0;
-    // A read that boxes are cut for is redirected to a row of border values
-    // where it is outside, so it cannot be addressed relative to another point.
-    int elsewhere = spec->edges && !last && a->has_border;
-    if (point && !elsewhere && llabs(distance) <= DV_VEC_MAX_STRIDE) {
+    if (point && llabs(distance) <= DV_VEC_MAX_STRIDE) {
         o->lead = (uint16_t)(m->operand_of[read] + 1);
         o->lead_offset = (int32_t)distance;
+    }
+    if (v->near)
+        v->near[i] = *o;
+    // A read that boxes are cut for is redirected to a row of border values
+    // where it is outside, so it cannot be addressed relative to another point.
+    if (spec->edges && !last && a->has_border) {
+        o->lead = 0;
+        o->lead_offset = 0;
     }
     for (int k = 0; k < op->n_vars; k++)
         v->step[i * op->n_vars + k] =
@@ -830,8 +840,10 @@ static int set_operands(dv_vec_op *v, maker *m, int *fits)
     v->read = DV_NEW(m->arena, int32_t, n);
     v->base = DV_NEW(m->arena, int64_t, n);
     v->step = DV_NEW(m->arena, int64_t, n * (size_t)op->n_vars);
+    if (m->spec->edges)
+        v->near = DV_NEW(m->arena, dv_vec_operand, n);
     if (!o || !m->operand_of || !v->read || !v->base || !v->step || !uses ||
-        !m->whole_operand || !m->indices)
+        !m->whole_operand || !m->indices || (m->spec->edges && !v->near))
         return 0;
     list_uses(m, op->body, 0, uses);
     for (int32_t t = 0, i = 0; t < points; t++)
@@ -848,6 +860,12 @@ static int set_operands(dv_vec_op *v, maker *m, int *fits)
     set_operand(v, m, &o[v->n_operands], v->n_operands, n_reads, 0);
     m->shape.operands = o;
     m->shape.n_operands = (uint16_t)++v->n_operands;
+    for (int32_t i = 0; v->near && i < v->n_operands; i++) {
+        dv_vec_operand x = o[i];
+        x.lead = v->near[i].lead;
+        x.lead_offset = v->near[i].lead_offset;
+        v->near[i] = x;
+    }
     return 1;
 }
 
@@ -1015,6 +1033,11 @@ dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_spec *spec, dv_jit *jit,
             shape.to_acc = (uint8_t)un;
             DV_TRY(dv_jit_vec(jit, &shape, &v->call[old][un], diag));
         }
+    if (v->edges && v->near) {
+        shape = v->shape;
+        shape.operands = v->near;
+        DV_TRY(dv_jit_vec(jit, &shape, &v->inside, diag));
+    }
     return v->blocks ? make_transpose(&v->transpose, v, spec, jit, arena, diag)
                      : DV_OK;
 }
@@ -1486,7 +1509,7 @@ static void run_piece(const dv_vec_op *v, void *const *at, const int64_t *begin,
         dv_vec_args args = args_for(&r, r.rows, r.n, NULL, operands);
         for (int32_t i = 0; i < n; i++)
             operands[outside[i]] = rows[i];
-        v->call[NEW_ACC][FINISHED](&args);
+        (n ? v->call[NEW_ACC][FINISHED] : v->inside)(&args);
     } while (next_point(&r, loops, n_loops));
 }
 
