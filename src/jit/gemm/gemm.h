@@ -1,11 +1,15 @@
 // Matrix products of any size: cut to fit the caches, packed, and run by
 // generated kernels on the calling thread.
 //
-//   for each chunk of k:            a panel of B stays in L1
-//     for each block of rows:       a block of A stays in L2
-//       for each panel of B, a few vectors wide:
-//         one kernel over the whole block, in tiles of a few rows
-//         (dv_isa gives the tile: 20 columns and 4 rows of f32 on NEON)
+//   for each chunk of columns:        its part of C stays in L2 or L3
+//     for each chunk of k:            a panel of B stays in L1
+//       for each block of rows:       a block of A stays in L2
+//         for each panel of B, a few vectors wide:
+//           one kernel over the whole block, in tiles of a few rows
+//           (dv_isa gives the tile: 20 columns and 4 rows of f32 on NEON)
+//
+// The columns are one chunk unless C is very large. A is packed once for each
+// chunk of columns.
 //
 // Packing is no separate pass: the first tile of a panel stores the packed
 // panel of B, and the first panel of a block stores the packed block of A, from
@@ -48,6 +52,9 @@ typedef struct dv_gemm_options {
     int32_t k_block;
     // Rows of a block of A if operands are packed; 0: chosen to fit the caches.
     int32_t m_block;
+    // Columns after which a chunk of columns ends if operands are packed and k
+    // has several chunks; 0: chosen to fit the caches.
+    int32_t n_chunk;
     // Mask of the operands that the caller packs once, before the first run, if
     // the plan packs its operands (dv_gemm_plan_give).
     int32_t given;
@@ -73,6 +80,12 @@ int64_t dv_gemm_plan_given_bytes(const dv_gemm_plan *plan, int operand);
 dv_status dv_gemm_plan_give(const dv_gemm_plan *plan, int operand,
                             const void *from, void *to, dv_diag *diag);
 
+// A panel of B. Panels come in runs of equal width: it is panel number `i` of
+// run number `run`.
+typedef struct dv_gemm_panel {
+    int32_t run, i;
+    int32_t n0; // first column of the panel
+} dv_gemm_panel;
 // The state of one run of a plan, a cursor over the blocks of the product: its
 // operands and the next block to compute.
 typedef struct dv_gemm_cursor {
@@ -80,7 +93,8 @@ typedef struct dv_gemm_cursor {
     const unsigned char *a, *b;
     unsigned char *c, *workspace;
     dv_gemm_args args;
-    int32_t k0, m0; // first index of the chunk of k, of the block of rows
+    int32_t k0, m0;      // first index of the chunk of k, of the block of rows
+    dv_gemm_panel first; // first panel of the chunk of columns
 } dv_gemm_cursor;
 // A finished block of results, which are still in cache; its columns have unit
 // stride.

@@ -122,16 +122,18 @@ static dv_status make_rows(maker *w, int kind, int32_t k, int32_t row)
     return DV_OK;
 }
 
-// Generates the packing variants of one kernel: the first panel of B (col 0)
-// packs A, and in the first block of rows every panel packs B, unless separate
-// moves pack the operands before use, or they are given packed.
+// Generates the packing variants of one kernel: the first panel of B in a
+// chunk of columns packs A, and in the first block of rows
+// every panel packs B, unless separate moves pack the operands before use, or
+// they are given packed.
 static dv_status make_packing_variants(maker *w, int32_t i, int32_t row,
                                        int col)
 {
     const dv_gemm_plan *plan = w->plan;
     int packs_b = row == 0 && !plan->pairs && !plan->s.trans_b &&
                   !(plan->given & DV_GIVEN_B);
-    int packs_a = col == 0 && !plan->pairs && !(plan->given & DV_GIVEN_A);
+    int packs_a = (col == 0 || plan->nc < plan->s.n) && !plan->pairs &&
+                  !(plan->given & DV_GIVEN_A);
     DV_TRY(make_mul(w, i, row, col, packs_b ? DV_PACKS_B : DV_PACKS_NONE));
     return packs_a ? make_mul(w, i, row, col, DV_PACKS_A) : DV_OK;
 }

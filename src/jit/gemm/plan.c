@@ -54,6 +54,20 @@ static int32_t packs(const dv_gemm_plan *plan, const dv_gemm_options *o)
            s->n * (int64_t)s->k * plan->es > l1 * 3 / 4;
 }
 
+// Chooses the columns of a chunk. Every chunk of k reads and writes C again, so
+// that a C larger than the caches is computed in chunks of columns; but A is
+// packed again for each of them. If `chunk` is not 0, chunks have that many
+// columns.
+static void choose_columns(dv_gemm_plan *plan, int64_t l2, int32_t chunk)
+{
+    enum { FEWEST = 1024 };
+    int64_t most = 2 * l2 / (plan->s.m * plan->es_sum);
+    most = dv_max_i64(most, FEWEST);
+    plan->nc = plan->s.n;
+    if (plan->kc < plan->s.k && (chunk || plan->s.n > 2 * most))
+        plan->nc = chunk ? chunk : (int32_t)most;
+}
+
 static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
 {
     const dv_isa *isa = plan->isa;
@@ -95,6 +109,7 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     plan->mc = o->m_block ? (int32_t)dv_min_i64(o->m_block, plan->s.m)
                           : even(plan->s.m, rows, plan->height);
     plan->one_block = plan->mc >= plan->s.m;
+    choose_columns(plan, o->l2_bytes ? o->l2_bytes : isa->l2_bytes, o->n_chunk);
 }
 
 static dv_dtype sum_of(dv_dtype t)
@@ -141,7 +156,8 @@ static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
                        : s->batch > 1 ? "a plan takes one product"
                                       : "sums that are rounded are not added "
                                         "to C");
-    if (o->k_block < 0 || o->m_block < 0 || o->l1_bytes < 0 || o->l2_bytes < 0)
+    if (o->k_block < 0 || o->m_block < 0 || o->n_chunk < 0 || o->l1_bytes < 0 ||
+        o->l2_bytes < 0)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "options of a product are not negative");
     if (s->m < 1 || s->n < 1 || s->k < 1)

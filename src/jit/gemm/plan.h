@@ -52,6 +52,7 @@ struct dv_gemm_plan {
     // all panels of B can be packed into the same buffer.
     int32_t one_block;
     int32_t kc, mc;    // size of a chunk of k, of a block of rows
+    int32_t nc;        // columns after which a chunk of columns ends
     dv_panels cols[3]; // runs of equally wide panels of B, in order
     int32_t n_cols;
     // Kernels, indexed by the position (DV_FIRST and so on) of the chunk of k

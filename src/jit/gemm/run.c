@@ -72,30 +72,25 @@ static block begin_block(const dv_gemm_cursor *g)
     return at;
 }
 
-// Returns the first packed panel of B in the cursor's chunk of k.
-static unsigned char *first_panel(const dv_gemm_cursor *g)
+// Returns the address of a packed panel of B in the cursor's chunk of k, which
+// has k elements.
+static unsigned char *packed_b(const dv_gemm_cursor *g, const dv_gemm_panel *p,
+                               int32_t k)
 {
     const dv_gemm_plan *plan = g->plan;
     if (!(plan->given & DV_GIVEN_B))
-        return g->workspace + plan->b_off;
+        return g->workspace + plan->b_off +
+               (plan->one_block ? 0 : dv_gemm_b_bytes(plan, p->n0, k));
     return (unsigned char *)(uintptr_t)g->b +
-           g->k0 / plan->kc * plan->b_chunk_bytes;
+           g->k0 / plan->kc * plan->b_chunk_bytes +
+           dv_gemm_b_bytes(plan, p->n0, k);
 }
 
-// A panel of B: number `i` of the run of equally wide panels number `run`.
-typedef struct panel {
-    int run, i;
-    int32_t n0;       // first column of the panel
-    unsigned char *b; // address of the packed panel
-} panel;
-
 // Advances to the next panel; returns 0 after the last one.
-static int next_panel(const dv_gemm_plan *plan, panel *p, int32_t k)
+static int next_panel(const dv_gemm_plan *plan, dv_gemm_panel *p)
 {
     const dv_panels *r = &plan->cols[p->run];
     p->n0 += r->size;
-    if (!plan->one_block || plan->given & DV_GIVEN_B)
-        p->b += dv_gemm_b_bytes(plan, r->size, k);
     if (++p->i < r->n)
         return 1;
     p->i = 0;
@@ -123,25 +118,29 @@ typedef struct call {
 } call;
 
 // Returns the call that multiplies a block of rows of A by one panel of B. In
-// the first panel the kernel also packs A, and in the first block of rows it
-// packs B, unless the operands are packed before use or before the run.
-static call call_for(const dv_gemm_cursor *g, const block *at, const panel *p)
+// the first panel of a chunk of columns the kernel also packs A, and in the
+// first block of rows it packs B, unless the operands are packed before use or
+// before the run.
+static call call_for(const dv_gemm_cursor *g, const block *at,
+                     const dv_gemm_panel *p)
 {
     const dv_gemm_plan *plan = g->plan;
-    int packs_a = p->n0 == 0 && !plan->pairs && !(plan->given & DV_GIVEN_A);
+    int packs_a =
+        p->n0 == g->first.n0 && !plan->pairs && !(plan->given & DV_GIVEN_A);
     int packs_b = at->of.m_kind == DV_FIRST && !(plan->given & DV_GIVEN_B);
+    unsigned char *b = packed_b(g, p, at->of.k);
     call x = {.a = packs_a ? a_at(g, g->m0) : packed_a(g),
-              .b = p->b,
+              .b = b,
               .c = at->c + p->n0 * plan->es_sum,
               .args = args_at(g, g->m0, p->n0)};
     if (packs_b && (plan->pairs || plan->s.trans_b)) {
-        plan->pack_b[at->of.k_kind][p->run](b_at(g, p->n0), p->b);
+        plan->pack_b[at->of.k_kind][p->run](b_at(g, p->n0), b);
         packs_b = 0;
     }
     if (packs_b)
         x.b = b_at(g, p->n0);
     x.args.pack_a = g->workspace;
-    x.args.pack_b = p->b;
+    x.args.pack_b = b;
     x.kernel = plan->kernels[at->of.k_kind][at->of.m_kind][p->run]
                             [packs_a   ? DV_PACKS_A
                              : packs_b ? DV_PACKS_B
@@ -149,12 +148,15 @@ static call call_for(const dv_gemm_cursor *g, const block *at, const panel *p)
     return x;
 }
 
-// Ends a block: after the last chunk of k rounds it to a narrow C. Advances the
-// cursor to the next block of rows or, at the end, to the next chunk of k.
-static void end_block(dv_gemm_cursor *g, const block *at)
+// Ends a block, whose panels end before `next`: after the last chunk of k and
+// of columns rounds it to a narrow C. Advances the cursor to the next block of
+// rows or, at the end, to the next chunk of k or of columns.
+static void end_block(dv_gemm_cursor *g, const block *at,
+                      const dv_gemm_panel *next)
 {
     const dv_gemm_plan *plan = g->plan;
-    if (at->last && plan->out != plan->sum)
+    int ends = next->run == plan->n_cols;
+    if (at->last && ends && plan->out != plan->sum)
         plan->narrow_c[at->of.m_kind](at->c, g->c + g->m0 * plan->s.ldc *
                                                         plan->es_out);
     g->m0 += plan->mc;
@@ -162,6 +164,10 @@ static void end_block(dv_gemm_cursor *g, const block *at)
         return;
     g->m0 = 0;
     g->k0 += plan->kc;
+    if (g->k0 < plan->s.k || ends)
+        return;
+    g->k0 = 0;
+    g->first = *next;
 }
 
 void dv_gemm_begin(dv_gemm_cursor *g, const dv_gemm_plan *plan, const void *a,
@@ -187,14 +193,16 @@ int dv_gemm_next(dv_gemm_cursor *g, dv_block *finished)
     }
     while (!done && g->k0 < plan->s.k) {
         block at = begin_block(g);
-        panel p = {.b = first_panel(g)};
+        dv_gemm_panel p = g->first;
+        int more;
         do {
             call x = call_for(g, &at, &p);
             x.kernel(x.a, x.b, x.c, &x.args);
-        } while (next_panel(plan, &p, at.of.k));
+            more = next_panel(plan, &p);
+        } while (more && p.n0 - g->first.n0 < plan->nc);
         *finished = (dv_block){at.c, at.of.rows, plan->s.n, dv_gemm_ldc(plan)};
-        done = at.last;
-        end_block(g, &at);
+        done = at.last && !more;
+        end_block(g, &at, &p);
     }
     if (!done && plan->s.stream) // makes non-temporal stores visible
         atomic_thread_fence(memory_order_seq_cst);

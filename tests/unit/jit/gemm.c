@@ -245,6 +245,7 @@ TEST(plans)
         o.l1_bytes = pick(2) ? 0 : 1000 + pick(8000);
         o.l2_bytes = pick(2) ? 0 : 2000 + pick(20000);
         o.m_block = pick(3) ? 0 : 1 + pick(40);
+        o.n_chunk = pick(3) ? 0 : 1 + pick(60);
         o.given = pick(2) ? 0 : pick(4);
         try_plan(jit, s, &o, i % 10 == 9);
     }
@@ -268,10 +269,12 @@ TEST(block_rows_repeat)
         void *start = malloc(size), *first = malloc(size);
         memcpy(start, q.c.data, size);
         for (int32_t rows = 0; rows <= 28; rows += 7) {
-            // Nor does it matter which operands are packed before the run.
+            // Nor does it matter which operands are packed before the run, or
+            // how many columns a chunk has.
             dv_gemm_options o = {.pack = 1,
                                  .l1_bytes = 3000,
                                  .m_block = rows,
+                                 .n_chunk = rows,
                                  .given = rows / 7 % 4};
             dv_gemm_plan *plan;
             assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL),

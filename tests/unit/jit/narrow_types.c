@@ -30,6 +30,7 @@ static void random_plans(int dtype, int n, int odd)
             dv_gemm_options o = {.given = pick(2) ? 0 : pick(4)};
             o.l1_bytes = pick(2) ? 0 : 300 + pick(2000);
             o.l2_bytes = pick(2) ? 0 : 1000 + pick(5000);
+            o.n_chunk = pick(3) ? 0 : 1 + pick(60);
             try_plan(jit, s, &o, odd && i % 10 == 9);
         }
         dv_jit_destroy(jit);
