@@ -7,7 +7,7 @@
 // name in the text, and the access to the tensor that holds its value.
 typedef struct dv_counter {
     dv_str name;
-    dv_node *begin; // its first value
+    int64_t begin; // its first value
     dv_node value;
     uint32_t off;
     const struct dv_counter *outer; // that of the next repeat around it

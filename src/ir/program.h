@@ -508,6 +508,17 @@ typedef enum dv_once {
 // the front, so that the other ops are consecutive and can share a group.
 int dv_program_find_once(const dv_program *p, dv_once *once);
 dv_status dv_program_once_first(dv_program *p, dv_diag *diag);
+// The values begin to end - 1 that a counter has in the ops first_op to end_op
+// - 1 of its repeat. If begin == end, the tensor is no counter, or its repeat
+// never runs.
+typedef struct dv_counter_range {
+    int32_t first_op, end_op;
+    int64_t begin, end;
+} dv_counter_range;
+// Finds the counters of repeats among the tensors (ir/counter.c): scalars that
+// a constant defines before a repeat and that only its last op changes, by
+// adding 1. Sets range[tensor] for all tensors; returns 0 when out of memory.
+int dv_program_find_counters(const dv_program *p, dv_counter_range *range);
 // Makes a program that shares everything with p except the arrays of ops and
 // tensors. Returns NULL when out of memory.
 dv_program *dv_program_share(const dv_program *p);

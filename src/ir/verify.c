@@ -11,6 +11,7 @@
 typedef struct verifier {
     const dv_program *p;
     dv_diag *diag;
+    const dv_counter_range *counters; // by tensor
 } verifier;
 
 static dv_loc at(const verifier *v, uint32_t off)
@@ -21,27 +22,82 @@ static dv_loc at(const verifier *v, uint32_t off)
 // Rule P1 of docs/invariants.md: every access without a border stays inside its
 // tensor; only reads have borders.
 
+// An op and an index of it in which the counter of a repeat, if the index has
+// one, is one more variable.
+typedef struct counted {
+    dv_op op;
+    dv_index index;
+    const dv_var *counter; // NULL: the index has none
+    dv_var vars[DV_MAX_VARS + 1];
+    int64_t coef[DV_MAX_VARS + 1];
+} counted;
+
+// Returns 0 if the index is read from a tensor that is no counter: then its
+// values are known only at run time.
+static int count(counted *c, const verifier *vf, const dv_op *op,
+                 const dv_index *x)
+{
+    c->op = *op;
+    c->index = *x;
+    c->counter = NULL;
+    if (x->via < 0)
+        return 1;
+    int32_t t = op->reads[x->via].tensor, i = (int32_t)(op - vf->p->ops);
+    dv_counter_range in = vf->counters[t];
+    if (in.begin == in.end || i < in.first_op || i >= in.end_op)
+        return 0;
+    for (int v = 0; v < op->n_vars; v++) {
+        c->vars[v] = op->vars[v];
+        c->coef[v] = x->coef[v];
+    }
+    c->vars[op->n_vars] = (dv_var){
+        .name = vf->p->tensors[t].name, .begin = in.begin, .end = in.end};
+    c->coef[op->n_vars] = x->factor;
+    c->counter = &c->vars[op->n_vars];
+    c->op.vars = c->vars;
+    c->op.n_vars++;
+    c->index = (dv_index){.base = x->base, .coef = c->coef, .via = -1};
+    return 1;
+}
+
+// Fails because index d of an access reaches `found`, which is outside.
+static dv_status outside(const verifier *vf, const counted *c,
+                         const dv_access *a, int d, int64_t found)
+{
+    const dv_tensor *t = &vf->p->tensors[a->tensor];
+    const dv_var *by = c->counter;
+    dv_text x = {0}, when = {0};
+    dv_index_print(&x, vf->p, &c->op, &c->index);
+    if (by)
+        dv_put(&when, " when %s is %" PRId64 " (of %" PRId64 "..%" PRId64 ")",
+               by->name,
+               (found < 0) == (c->coef[c->op.n_vars - 1] > 0) ? by->begin
+                                                              : by->end - 1,
+               by->begin, by->end);
+    dv_status st =
+        dv_fail(vf->diag, DV_E_BOUNDS, at(vf, a->off),
+                "index %s reaches %" PRId64 "%s, dim %d of %s has 0..%" PRId64,
+                x.at ? x.at : "", found, when.at ? when.at : "", d, t->name,
+                t->shape[d]);
+    dv_text_free(&x);
+    dv_text_free(&when);
+    return st;
+}
+
 static dv_status check_bounds(const verifier *vf, const dv_op *op,
                               const dv_access *a)
 {
     const dv_tensor *t = &vf->p->tensors[a->tensor];
     for (int d = 0; d < a->n_dims; d++) {
         int64_t lo, hi;
-        if (a->index[d].via >= 0)
+        counted c;
+        if (!count(&c, vf, op, &a->index[d]))
             continue;
-        if (!dv_index_bounds(op, &a->index[d], NULL, &lo, &hi))
+        if (!dv_index_bounds(&c.op, &c.index, NULL, &lo, &hi))
             return dv_fail(vf->diag, DV_E_OVERFLOW, at(vf, a->off),
                            "index %d of %s does not fit 64 bits", d, t->name);
-        if ((lo >= 0 && hi < t->shape[d]) || a->has_border)
-            continue;
-        dv_text x = {0};
-        dv_index_print(&x, vf->p, op, &a->index[d]);
-        dv_status st = dv_fail(
-            vf->diag, DV_E_BOUNDS, at(vf, a->off),
-            "index %s reaches %" PRId64 ", dim %d of %s has 0..%" PRId64,
-            x.at ? x.at : "", lo < 0 ? lo : hi, d, t->name, t->shape[d]);
-        dv_text_free(&x);
-        return st;
+        if ((lo < 0 || hi >= t->shape[d]) && !a->has_border)
+            return outside(vf, &c, a, d, lo < 0 ? lo : hi);
     }
     return DV_OK;
 }
@@ -414,11 +470,24 @@ static dv_status warn_dead(const verifier *vf, unsigned char *wanted,
     return DV_OK;
 }
 
+static dv_status check_ops(const dv_program *p, dv_diag *diag)
+{
+    dv_counter_range *counters =
+        dv_alloc((size_t)p->n_tensors * sizeof *counters);
+    verifier vf = {p, diag, counters};
+    dv_status st = counters && dv_program_find_counters(p, counters)
+                       ? DV_OK
+                       : dv_nomem(diag);
+    for (int i = 0; st == DV_OK && i < p->n_ops; i++)
+        st = check_op(&vf, &p->ops[i]);
+    dv_release(counters);
+    return st;
+}
+
 dv_status dv_program_verify(const dv_program *p, int warn, dv_diag *diag)
 {
-    verifier vf = {p, diag};
-    for (int i = 0; i < p->n_ops; i++)
-        DV_TRY(check_op(&vf, &p->ops[i]));
+    verifier vf = {.p = p, .diag = diag};
+    DV_TRY(check_ops(p, diag));
     size_t n = (size_t)p->n_tensors, m = (size_t)p->n_ops;
     unsigned char *marks = dv_alloc(2 * n + m);
     if (!marks)

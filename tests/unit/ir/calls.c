@@ -369,6 +369,23 @@ TEST(errors_carry_labels)
                "repeat\n        output y\n        ^\n");
 }
 
+TEST(counters_stay_inside)
+{
+    dv_build *b = dv_build_create();
+    small(b, 1);
+    dv_build_label(b, "loop");
+    dv_build_count(b, "t", dv_build_int(b, -1), dv_build_int(b, 3));
+    dv_build_label(b, "body");
+    dv_term t = dv_build_name(b, "t");
+    dv_build_assign_options o = DV_BUILD_ASSIGN_OPTIONS_INIT;
+    o.update = 1;
+    dv_build_assign(b, dv_build_access(b, "y", 1, &t), dv_build_int(b, 0), &o);
+    dv_build_end(b);
+    refused_as(b, DV_E_BOUNDS,
+               "body: error[bounds]: index t reaches -1 when t is -1 (of "
+               "-1..3), dim 0 of y has 0..4\n        y[t] <- 0\n        ^\n");
+}
+
 TEST(an_open_repeat_is_named)
 {
     dv_build *b = dv_build_create();
@@ -608,6 +625,7 @@ int main(void)
         cmocka_unit_test(random_programs),
         cmocka_unit_test(finished_twice),
         cmocka_unit_test(errors_carry_labels),
+        cmocka_unit_test(counters_stay_inside),
         cmocka_unit_test(an_open_repeat_is_named),
         cmocka_unit_test(errors_are_sticky),
         cmocka_unit_test(wrong_terms),
