@@ -1,5 +1,5 @@
-// Opens the files of constants, keeps what is packed of constants, and shares
-// both between execs.
+// Opens the files of constants, keeps what is packed and computed of constants,
+// and shares both between execs.
 #include "exec/constants.h"
 #include "base/math.h"
 #include "base/npy.h"
@@ -192,17 +192,51 @@ static void free_packed(dv_packed *p)
     dv_release(p);
 }
 
-static dv_status make_packed(dv_packed **out, const dv_text *key, int64_t bytes,
-                             dv_packer pack, const void *user, dv_diag *diag)
+// Allocates memory that has no key yet. Returns NULL when out of memory.
+static dv_packed *new_packed(int64_t bytes)
 {
     dv_packed *p = dv_alloc(sizeof *p);
     if (!p)
-        return dv_nomem(diag);
+        return NULL;
     *p = (dv_packed){.users = 1};
+    if (find_memory(p, bytes))
+        return p;
+    dv_release(p);
+    return NULL;
+}
+
+// Gives memory its key and adds it to the list. Returns 0 when out of memory.
+static int publish(dv_packed *p, const dv_text *key)
+{
     dv_put_bytes(&p->key, key->at, key->len);
-    dv_status st = find_memory(p, bytes) && !p->key.failed
-                       ? pack(user, p->data, diag)
-                       : dv_nomem(diag);
+    if (p->key.failed)
+        return 0;
+    p->next = all_packed;
+    all_packed = p;
+    return 1;
+}
+
+// Returns what has this key, with one user more, or NULL.
+static dv_packed *find_packed(const dv_text *key)
+{
+    dv_packed *p = all_packed;
+    while (p && (p->key.len != key->len ||
+                 memcmp(p->key.at, key->at, key->len) != 0))
+        p = p->next;
+    if (p)
+        p->users++;
+    return p;
+}
+
+static dv_status make_packed(dv_packed **out, const dv_text *key, int64_t bytes,
+                             dv_packer pack, const void *user, dv_diag *diag)
+{
+    dv_packed *p = new_packed(bytes);
+    if (!p)
+        return dv_nomem(diag);
+    dv_status st = pack(user, p->data, diag);
+    if (st == DV_OK && !publish(p, key))
+        st = dv_nomem(diag);
     if (st == DV_OK)
         *out = p;
     else
@@ -215,26 +249,47 @@ dv_status dv_packed_get(dv_packed **out, const dv_text *key, int64_t bytes,
 {
     dv_status st = DV_OK;
     pthread_mutex_lock(&lock);
-    dv_packed *p = all_packed;
-    while (p && (p->key.len != key->len ||
-                 memcmp(p->key.at, key->at, key->len) != 0))
-        p = p->next;
-    if (p) {
-        p->users++;
-    } else {
+    dv_packed *p = find_packed(key);
+    if (!p)
         st = make_packed(&p, key, bytes, pack, user, diag);
-        if (st == DV_OK) {
-            p->next = all_packed;
-            all_packed = p;
-        }
-    }
     pthread_mutex_unlock(&lock);
     if (st == DV_OK)
         *out = p;
     return st;
 }
 
-const void *dv_packed_data(const dv_packed *p)
+dv_packed *dv_packed_find(const dv_text *key)
+{
+    pthread_mutex_lock(&lock);
+    dv_packed *p = find_packed(key);
+    pthread_mutex_unlock(&lock);
+    return p;
+}
+
+dv_packed *dv_packed_create(int64_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    dv_packed *p = new_packed(bytes);
+    pthread_mutex_unlock(&lock);
+    return p;
+}
+
+dv_status dv_packed_share(dv_packed **p, const dv_text *key, dv_diag *diag)
+{
+    dv_status st = DV_OK;
+    pthread_mutex_lock(&lock);
+    dv_packed *other = find_packed(key);
+    if (other) {
+        free_packed(*p);
+        *p = other;
+    } else if (!publish(*p, key)) {
+        st = dv_nomem(diag);
+    }
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+void *dv_packed_data(const dv_packed *p)
 {
     return p->data;
 }

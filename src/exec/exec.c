@@ -431,9 +431,12 @@ void dv_exec_destroy(dv_exec *x)
 {
     if (!x)
         return;
-    dv_exec_free_once(x);
     dv_run_finish(&x->run);
+    x->run.data = NULL;
+    // The address of the results that are computed once is part of the keys of
+    // what products packed of them, which is therefore released first.
     dv_exec_unprepare(x);
+    dv_exec_free_once(x);
     for (int32_t i = 0; x->files && i < x->plan->ops->n_tensors; i++)
         dv_constant_close(x->files[i]);
     pthread_mutex_destroy(&x->lock);

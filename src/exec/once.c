@@ -1,8 +1,12 @@
-// What is computed once: the results of the groups that the plan marks `once`,
-// which depend on constants only. They belong to the exec, and all of its runs
-// read them. What products pack of constants is packed of these results, too; a
-// result that is read in no other way is freed then.
+// Results that are computed once, before the first run: those of the groups
+// that the plan marks `once`, which depend on constants only. All runs of the
+// exec read them. Products also pack such results if they are their factors; a
+// result that is read in no other way is freed after it was packed. All others
+// are shared by the execs that compute them from the same constants in the same
+// way.
 #include "exec/state.h"
+#include "base/math.h"
+#include <inttypes.h>
 #include <string.h>
 
 // Returns whether the executor computes some groups only once, before the first
@@ -61,62 +65,143 @@ int64_t dv_exec_once_bytes(const dv_exec *x)
     return bytes;
 }
 
+// Decides where the results will lie: in the memory that execs share, or, if
+// they are only packed, in memory of their own.
+static dv_status place_results(dv_exec *x, dv_diag *diag)
+{
+    enum { LINE = 64 };
+    const dv_program *p = x->plan->ops;
+    x->once = DV_NEW(&x->arena, void *, p->n_tensors);
+    x->once_owned = DV_NEW(&x->arena, void *, p->n_tensors);
+    x->kept_at = DV_NEW(&x->arena, int64_t, p->n_tensors);
+    if (!x->once || !x->once_owned || !x->kept_at)
+        return dv_nomem(diag);
+    x->kept_bytes = 0;
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        x->kept_at[t] = -1;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        int32_t t = p->ops[i].write.tensor;
+        if (!stores_once(x, i) || is_only_packed(x, t))
+            continue;
+        x->kept_at[t] = x->kept_bytes;
+        x->kept_bytes += dv_round_up(dv_tensor_bytes(&p->tensors[t]), LINE);
+    }
+    return DV_OK;
+}
+
 dv_status dv_exec_find_once(dv_exec *x, dv_diag *diag)
 {
     const dv_program *p = x->plan->ops;
     x->total = dv_program_points(p);
     if (!computes_once(x) || x->probing)
         return DV_OK;
-    x->once = DV_NEW(&x->arena, void *, p->n_tensors);
-    if (!x->once)
-        return dv_nomem(diag);
+    DV_TRY(place_results(x, diag));
     for (int32_t i = 0; i < p->n_ops; i++)
         x->total -= runs_once(x, i) ? dv_op_work(&p->ops[i]) : 0;
     return DV_OK;
 }
 
-static void free_result(dv_exec *x, int32_t tensor)
+static void set_result(dv_exec *x, int32_t tensor, void *data)
 {
-    dv_release(x->once[tensor]);
-    x->once[tensor] = x->run.data[tensor] = NULL;
+    x->once[tensor] = data;
+    if (x->run.data)
+        x->run.data[tensor] = data;
+}
+
+void dv_exec_drop_once(dv_exec *x)
+{
+    for (int32_t t = 0; x->once && t < x->plan->ops->n_tensors; t++) {
+        dv_release(x->once_owned[t]);
+        x->once_owned[t] = NULL;
+        if (x->once[t])
+            set_result(x, t, NULL);
+    }
+    dv_packed_release(x->kept);
+    x->kept = NULL;
 }
 
 void dv_exec_free_once(dv_exec *x)
 {
-    for (int32_t t = 0; x->once && t < x->plan->ops->n_tensors; t++)
-        if (x->once[t])
-            free_result(x, t);
+    dv_exec_drop_once(x);
     x->once = NULL;
 }
 
 void dv_exec_free_packed(dv_exec *x)
 {
     for (int32_t t = 0; x->once && t < x->plan->ops->n_tensors; t++)
-        if (x->once[t] && is_only_packed(x, t))
-            free_result(x, t);
+        if (x->once_owned[t]) {
+            dv_release(x->once_owned[t]);
+            x->once_owned[t] = NULL;
+            set_result(x, t, NULL);
+        }
+}
+
+static void put_tensor(dv_text *key, const dv_exec *x, int32_t tensor)
+{
+    const dv_tensor *t = &x->plan->ops->tensors[tensor];
+    dv_put(key, "%s", dv_dtype_get(t->dtype)->name);
+    for (int d = 0; d < t->n_dims; d++)
+        dv_put(key, " %" PRId64, t->shape[d]);
+    dv_put(key, " %d %p\n", t->is_once,
+           t->is_const ? x->run.bound[tensor].data : NULL);
+}
+
+// Writes the key under which results are shared: the ops that are computed
+// once, how they are computed, and where the constants are that they read.
+static dv_status put_key(dv_text *key, const dv_exec *x, dv_diag *diag)
+{
+    const dv_program *p = x->plan->ops;
+    dv_put(key, "once %s\n", dv_exec_kernels(x));
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        const dv_op *o = &p->ops[i];
+        dv_op_schedule is;
+        if (!runs_once(x, i))
+            continue;
+        dv_op_print(key, p, o);
+        dv_exec_describe(x, i, &is);
+        dv_op_schedule_print(key, p, i, &is);
+        for (int v = 0; v < o->n_vars; v++)
+            dv_put(key, " %" PRId64, x->plan->slices[i][v]);
+        dv_put(key, " %" PRId64 "\n", x->kept_at[o->write.tensor]);
+        put_tensor(key, x, o->write.tensor);
+        for (int r = 0; r < o->n_reads; r++)
+            put_tensor(key, x, o->reads[r].tensor);
+    }
+    return key->failed ? dv_nomem(diag) : DV_OK;
+}
+
+// Points to the results in the memory that execs share.
+static void use_kept(dv_exec *x)
+{
+    for (int32_t t = 0; t < x->plan->ops->n_tensors; t++)
+        if (x->kept_at[t] >= 0)
+            set_result(x, t, (char *)dv_packed_data(x->kept) + x->kept_at[t]);
 }
 
 static dv_status allocate(dv_exec *x, dv_diag *diag)
 {
     const dv_program *p = x->plan->ops;
+    x->kept = dv_packed_create(x->kept_bytes);
+    if (!x->kept)
+        return dv_nomem(diag);
+    use_kept(x);
     for (int32_t i = 0; i < p->n_ops; i++) {
         int32_t t = p->ops[i].write.tensor;
         if (!stores_once(x, i) || x->once[t])
             continue;
-        x->once[t] = dv_alloc_buffer((size_t)dv_tensor_bytes(&p->tensors[t]));
-        if (!x->once[t])
+        x->once_owned[t] =
+            dv_alloc_buffer((size_t)dv_tensor_bytes(&p->tensors[t]));
+        if (!x->once_owned[t])
             return dv_nomem(diag);
-        x->run.data[t] = x->once[t];
+        set_result(x, t, x->once_owned[t]);
     }
     return DV_OK;
 }
 
-dv_status dv_exec_compute_once(dv_exec *x, const dv_run *by, dv_diag *diag)
+static dv_status compute(dv_exec *x, const dv_run *by, dv_diag *diag)
 {
     const dv_program *p = x->plan->ops;
     dv_run r = {.once = 1, .parallel_for = by->parallel_for, .pool = by->pool};
-    if (!x->once)
-        return DV_OK;
     DV_TRY(dv_run_check_kernels(&x->run, diag));
     DV_TRY(allocate(x, diag));
     dv_status st = dv_run_init(&r, x, diag);
@@ -128,5 +213,36 @@ dv_status dv_exec_compute_once(dv_exec *x, const dv_run *by, dv_diag *diag)
     if (st == DV_OK)
         st = dv_threads_run(&r, diag);
     dv_run_finish(&r);
+    return st;
+}
+
+// Takes the results that another exec has, if no others are needed.
+static int takes_kept(dv_exec *x, const dv_text *key)
+{
+    const dv_program *p = x->plan->ops;
+    for (int32_t i = 0; i < p->n_ops; i++)
+        if (stores_once(x, i) && x->kept_at[p->ops[i].write.tensor] < 0)
+            return 0;
+    x->kept = dv_packed_find(key);
+    if (x->kept)
+        use_kept(x);
+    return x->kept != NULL;
+}
+
+dv_status dv_exec_compute_once(dv_exec *x, const dv_run *by, dv_diag *diag)
+{
+    dv_text key = {0};
+    if (!x->once)
+        return DV_OK;
+    dv_exec_drop_once(x);
+    dv_status st = put_key(&key, x, diag);
+    if (st == DV_OK && !takes_kept(x, &key)) {
+        st = compute(x, by, diag);
+        if (st == DV_OK)
+            st = dv_packed_share(&x->kept, &key, diag);
+        if (st == DV_OK)
+            use_kept(x);
+    }
+    dv_text_free(&key);
     return st;
 }

@@ -321,6 +321,7 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
                             .wanted = want_product,
                             .pins = pins,
                             .packs_again = x->called != NULL,
+                            .once = &x->kept,
                             .jit = x->jit,
                             .arena = &x->arena};
     int other = pins->kind >= 0 && pins->kind != DV_KERNEL_PRODUCT;
@@ -829,6 +830,9 @@ void dv_exec_unpack(dv_exec *x, int32_t tensor)
     for (int32_t i = 0; x->prepared && i < x->plan->ops->n_ops; i++)
         if (x->prepared[i].product)
             dv_product_unpack(x->prepared[i].product, tensor);
+    // Another exec must not find results of constants that this one no longer
+    // reads, because their owner may change them now.
+    dv_exec_drop_once(x);
     x->packed = 0;
 }
 

@@ -191,8 +191,18 @@ struct dv_exec {
     int packed;        // 1 if the constants that the plan packs once are packed
     // By tensor: the elements of those that are computed once; NULL if they do
     // not exist yet, or no more. NULL as a whole if this executor computes
-    // nothing once. Owned (once.c).
+    // nothing once (once.c).
     void **once;
+    // By tensor: the memory of results that are only packed; NULL for all other
+    // tensors. Owned.
+    void **once_owned;
+    // The memory of all other results, which execs share, with the offset of
+    // each in bytes, by tensor (-1: not there). Its address stands for
+    // everything that the results depend on: execs with the same constants and
+    // the same ops that are computed once have the same memory. NULL: nothing
+    // is computed yet.
+    dv_packed *kept;
+    int64_t *kept_at, kept_bytes;
     dv_group_exec *group; // run-time data, one entry per group
     // Bytes of each thread's memory for tiles, for packed operands, for those
     // that it holds for several tiles, and for copies of operands with a
@@ -285,11 +295,14 @@ dv_status dv_exec_prepare(dv_exec *x, dv_diag *diag);
 // Finds out whether the executor, whose kernels are prepared, computes anything
 // once (once.c). dv_exec_compute_once computes it, with the threads that run
 // `by`; dv_exec_free_packed frees what is needed no more after constants were
-// packed, dv_exec_free_once everything. dv_exec_once_bytes returns the bytes
-// that runs read.
+// packed. dv_exec_drop_once releases all results, which the next run computes
+// again; dv_exec_free_once also forgets that there are any. Results that other
+// execs use remain for these. dv_exec_once_bytes returns the bytes that runs
+// read.
 dv_status dv_exec_find_once(dv_exec *x, dv_diag *diag);
 dv_status dv_exec_compute_once(dv_exec *x, const dv_run *by, dv_diag *diag);
 void dv_exec_free_packed(dv_exec *x);
+void dv_exec_drop_once(dv_exec *x);
 void dv_exec_free_once(dv_exec *x);
 int64_t dv_exec_once_bytes(const dv_exec *x);
 void dv_exec_unprepare(dv_exec *x);

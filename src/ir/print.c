@@ -230,7 +230,7 @@ static int range_is_clear(const dv_program *p, const dv_op *op, int v)
     return places > 0;
 }
 
-static void statement(dv_text *out, const dv_program *p, const dv_op *op)
+void dv_op_print(dv_text *out, const dv_program *p, const dv_op *op)
 {
     if (op->is_extern)
         dv_put(out, "extern ");
@@ -315,7 +315,7 @@ void dv_program_print(dv_text *out, const dv_program *p, int indent)
             open[n_open++] = next;
         }
         dv_put(out, "%*s", indent + 4 * n_open, "");
-        statement(out, p, &p->ops[i]);
+        dv_op_print(out, p, &p->ops[i]);
     }
     put_outputs(out, p, indent);
 }

@@ -530,6 +530,8 @@ dv_status dv_program_renumber(dv_program *p, int32_t **new_of, dv_diag *diag);
 // Print a program as statements without params (ir/print.c), or one index,
 // access or expression of it.
 void dv_program_print(dv_text *out, const dv_program *p, int indent);
+// dv_op_print prints one statement, with a newline.
+void dv_op_print(dv_text *out, const dv_program *p, const dv_op *op);
 void dv_index_print(dv_text *out, const dv_program *p, const dv_op *op,
                     const dv_index *x);
 void dv_access_print(dv_text *out, const dv_program *p, const dv_op *op,

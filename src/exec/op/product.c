@@ -1201,12 +1201,12 @@ static void finish_block(const dv_product *p, const tile_kernel *m,
 }
 
 // The packing of one constant factor: factor i of a tile, whose first element
-// is at `from`.
+// is at `from`. The first element of the factor as a whole is at `first`.
 typedef struct pack_job {
     const dv_product *p;
     const dv_tile *t;
     int i;
-    const char *from;
+    const char *from, *first;
 } pack_job;
 
 static void put_number(dv_text *key, int64_t n)
@@ -1228,6 +1228,20 @@ static void put_nest(dv_text *key, const dv_nest *n)
     }
 }
 
+// Returns how many of the ops that are computed once come before the one that
+// writes the tensor. Unlike the tensor's number it is the same in all programs
+// in which these ops are the same.
+static int64_t number_of_once(const dv_plan *plan, int32_t tensor)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        if (plan->ops->ops[i].write.tensor == tensor)
+            break;
+        n += plan->groups[dv_group_of(plan, i)].once;
+    }
+    return n;
+}
+
 // Writes the key under which packed elements are shared: everything that they
 // depend on.
 static void put_key(dv_text *key, const pack_job *j, int64_t bytes)
@@ -1236,14 +1250,18 @@ static void put_key(dv_text *key, const pack_job *j, int64_t bytes)
     const dv_contraction *c = p->made[shape_of(p, j->t)].c;
     const dv_operand_copy *w = &p->copy[j->i];
     dv_contraction_choices as = dv_contraction_chosen(c);
-    // An op's result that is computed once is freed after packing, and another
-    // exec may then have other elements at its address; therefore the exec's
-    // own arena is part of the key.
-    const dv_program *program = p->spec.plan->ops;
+    // An op's result that is computed once may be freed after packing, and
+    // another exec may then have other elements at its address. Therefore the
+    // key has, in place of the address, that of the results which execs share
+    // (`once`: all ops that are computed once, with equal constants, gave them)
+    // and which of these ops writes this result.
+    const dv_plan *plan = p->spec.plan;
     int32_t tensor = p->o->reads[p->access[j->i]].tensor;
-    const void *owner = program->tensors[tensor].is_once ? p->spec.arena : NULL;
-    const int64_t of[] = {(int64_t)(intptr_t)j->from,
-                          (int64_t)(intptr_t)owner,
+    int once = plan->ops->tensors[tensor].is_once;
+    int64_t from = once ? j->from - j->first : (int64_t)(intptr_t)j->from;
+    const int64_t of[] = {from,
+                          once ? (int64_t)(intptr_t)*p->spec.once : 0,
+                          once ? number_of_once(plan, tensor) : 0,
                           (int64_t)(intptr_t)dv_jit_isa(p->spec.jit),
                           bytes,
                           j->i,
@@ -1301,7 +1319,8 @@ dv_status dv_product_pack(const dv_product *p, const dv_tile *t,
             continue;
         pack_job j = {
             p, t, i,
-            begin_of(p->flat[i], p->o, t, at[p->access[i]], p->elem_bytes[i])};
+            begin_of(p->flat[i], p->o, t, at[p->access[i]], p->elem_bytes[i]),
+            at[p->access[i]]};
         dv_text key = {0};
         put_key(&key, &j, b->bytes);
         dv_status st = key.failed ? dv_nomem(diag)

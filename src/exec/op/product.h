@@ -28,6 +28,7 @@
 #ifndef DV_PRODUCT_H
 #define DV_PRODUCT_H
 #include "contract/contract.h"
+#include "exec/constants.h"
 #include "exec/op/vec_op.h"
 
 typedef struct dv_product dv_product;
@@ -62,6 +63,9 @@ typedef struct dv_product_spec {
     // 1 if constants are packed in every run, whatever the schedule says,
     // because the calls of kernels are being recorded.
     int packs_again;
+    // Where the exec has the memory that it shares of what is computed once
+    // (dv_exec.kept).
+    dv_packed *const *once;
     dv_jit *jit;
     dv_arena *arena;
 } dv_product_spec;

@@ -4,11 +4,12 @@
 // bound anew counts.
 #include "harness/test.h"
 #include "divvy/run.h"
+#include "exec/state.h"
 #include "harness/unit.h"
 #include <string.h>
 
 static const char text[] =
-    "input x: f32[24, 96] const w: f32[96, 80] const g: f32[80] "
+    "input x: f32[24, 256] const w: f32[256, 80] const g: f32[80] "
     "const v: f32[80] const at: i32[24] "
     "s[o] = g[o] * rsqrt(abs(v[o]) + 0.5) "
     "w2[c,o] = w[c,o] * s[o] "
@@ -16,7 +17,7 @@ static const char text[] =
     "r[i] = v[at[i]] "
     "y[i,o] = (sum[c] x[i,c] * w2[c,o]) + p[i,o] + r[i] output y";
 
-enum { ROWS = 24, IN = 96, OUT = 80 };
+enum { ROWS = 24, IN = 256, OUT = 80 };
 
 // The operands, and what a run computes of them.
 typedef struct operands {
@@ -161,6 +162,143 @@ TEST(not_shared)
     dv_plan_destroy(plan);
 }
 
+// Executors of equal plans with the same constants share what is computed once,
+// and what products pack of it; it is freed with the last of them.
+TEST(shared)
+{
+    dv_plan *plan[2] = {plan_for(text, 2), plan_for(text, 2)};
+    dv_exec *x[2] = {NULL};
+    int32_t p = tensor_named(plan[0], "p"), w2 = tensor_named(plan[0], "w2");
+    fill(&want);
+    run_each_time(&want);
+    fill(&got);
+    for (int i = 0; i < 2; i++) {
+        must(!dv_exec_create(&x[i], plan[i], NULL));
+        bind(x[i], &got);
+        is_same(x[i]);
+        assert_non_null(x[i]->once[p]);
+    }
+    assert_ptr_equal(x[0]->kept, x[1]->kept);
+    assert_ptr_equal(x[0]->once[p], x[1]->once[p]);
+    assert_null(x[0]->once[w2]); // it is large enough to be packed instead
+    // Constants that are bound again, here to other values, are computed from
+    // anew, by this executor alone.
+    static operands other;
+    fill(&other);
+    for (int i = 0; i < OUT; i++)
+        other.g[i] = want.g[i] = (float)(3 * i % 5);
+    must(!dv_exec_bind(x[1], "g", other.g, sizeof other.g, NULL));
+    static operands was;
+    fill(&was);
+    run_each_time(&was);
+    must(!dv_exec_run(x[0], NULL));
+    assert_memory_equal(got.y, was.y, sizeof was.y);
+    run_each_time(&want);
+    is_same(x[1]);
+    assert_ptr_not_equal(x[0]->kept, x[1]->kept);
+    for (int i = 0; i < 2; i++) {
+        dv_exec_destroy(x[i]);
+        dv_plan_destroy(plan[i]);
+    }
+}
+
+// An executor of two products that pack results computed once from u and v. The
+// programs number their tensors differently if `more` is 1, which adds an input
+// of zeros.
+enum { SIDE = 300, FEW = 40 };
+static float u[SIDE][SIDE], v[SIDE][SIDE], rows[FEW][SIDE], zeros[FEW];
+
+static dv_exec *two_products(int more, float (*a)[SIDE], float (*b)[SIDE])
+{
+    static const char *const programs[2] = {
+        "input x: f32[40, 300] const u: f32[300, 300] "
+        "const v: f32[300, 300] u2[k,n] = u[k,n] * 2 + exp(u[k,n]) "
+        "v2[k,n] = v[k,n] * 3 + exp(v[k,n]) a[i,n] = sum[k] x[i,k] * u2[k,n] "
+        "b[i,n] = sum[k] x[i,k] * v2[k,n] output a, b",
+        "input z: f32[40] input x: f32[40, 300] const u: f32[300, 300] "
+        "const v: f32[300, 300] u2[k,n] = u[k,n] * 2 + exp(u[k,n]) "
+        "v2[k,n] = v[k,n] * 3 + exp(v[k,n]) a[i,n] = sum[k] x[i,k] * u2[k,n] "
+        "b[i,n] = (sum[k] x[i,k] * v2[k,n]) + z[i] output a, b"};
+    size_t bytes = FEW * sizeof *a;
+    dv_plan *plan = plan_for(programs[more], 1);
+    dv_exec *x = NULL;
+    must(!dv_exec_create(&x, plan, NULL));
+    must(!dv_exec_bind(x, "x", rows, sizeof rows, NULL));
+    must(!dv_exec_bind(x, "u", u, sizeof u, NULL));
+    must(!dv_exec_bind(x, "v", v, sizeof v, NULL));
+    must(!dv_exec_bind(x, "a", a, bytes, NULL));
+    must(!dv_exec_bind(x, "b", b, bytes, NULL));
+    if (more)
+        must(!dv_exec_bind(x, "z", zeros, sizeof zeros, NULL));
+    return x;
+}
+
+static void end(dv_exec *x)
+{
+    dv_plan *plan = (dv_plan *)(uintptr_t)x->plan;
+    dv_exec_destroy(x);
+    dv_plan_destroy(plan);
+}
+
+static void fill_square(float (*to)[SIDE], int by)
+{
+    for (int i = 0; i < SIDE * SIDE; i++)
+        to[i / SIDE][i % SIDE] = (float)(i * by % 101) / 64 - 0.75f;
+}
+
+// What one program packs of a result is not taken for another result by another
+// program; nor are results of a constant that the executor no longer reads
+// taken for those of what its memory has since.
+TEST(not_confused)
+{
+    static float a[2][FEW][SIDE], b[2][FEW][SIDE], other[SIDE][SIDE];
+    fill_square(u, 37);
+    fill_square(v, 53);
+    for (int i = 0; i < FEW * SIDE; i++)
+        rows[i / SIDE][i % SIDE] = (float)(i % 89) / 50 - 0.8f;
+    dv_exec *x = two_products(0, a[0], b[0]), *y = two_products(1, a[1], b[1]);
+    must(!dv_exec_run(x, NULL));
+    must(!dv_exec_run(y, NULL));
+    assert_memory_equal(a[0], a[1], sizeof a[0]);
+    assert_memory_equal(b[0], b[1], sizeof b[0]);
+    end(y);
+    fill_square(other, 11);
+    must(!dv_exec_bind(x, "u", other, sizeof other, NULL));
+    fill_square(u, 11); // no executor reads it now
+    y = two_products(0, a[1], b[1]);
+    must(!dv_exec_run(y, NULL));
+    must(!dv_exec_run(x, NULL));
+    assert_memory_equal(a[0], a[1], sizeof a[0]);
+    assert_memory_equal(b[0], b[1], sizeof b[0]);
+    end(x);
+    end(y);
+}
+
+// Whatever allocation fails: an error, and the next run computes everything.
+TEST(out_of_memory)
+{
+    dv_plan *plan = plan_for(text, 1);
+    dv_exec *x = NULL;
+    int64_t n = 0;
+    fill(&want);
+    run_each_time(&want);
+    fill(&got);
+    must(!dv_exec_create(&x, plan, NULL));
+    bind(x, &got);
+    for (;; n++) {
+        dv_mem_fail_at(n);
+        dv_status st = dv_exec_run(x, NULL);
+        dv_mem_fail_at(-1);
+        if (st == DV_OK)
+            break;
+        assert_int_equal(st, DV_E_NOMEM);
+    }
+    assert_true(n > 2);
+    is_same(x);
+    dv_exec_destroy(x);
+    dv_plan_destroy(plan);
+}
+
 typedef struct pool {
     int loops;
 } pool;
@@ -239,11 +377,10 @@ TEST(index_out_of_range)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bits),
-        cmocka_unit_test(bound_again),
-        cmocka_unit_test(not_shared),
-        cmocka_unit_test(several_runs),
-        cmocka_unit_test(index_out_of_range),
+        cmocka_unit_test(bits),         cmocka_unit_test(bound_again),
+        cmocka_unit_test(not_shared),   cmocka_unit_test(shared),
+        cmocka_unit_test(not_confused), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(several_runs), cmocka_unit_test(index_out_of_range),
     };
     return cmocka_run_group_tests(tests, case_set_up, case_tear_down);
 }
