@@ -430,11 +430,15 @@ static dv_status load(dv_onnx **out, const char *path,
     dv_source src = {path, "", 0};
     dv_onnx_map map = {0};
     DV_TRY(map_file(&map, path, &src, diag));
-    // The file can be unmapped: elements of tensors inside it have been copied.
     dv_status st = parse(out, map.at ? map.at : "", map.len, path, options,
                          to_files, diag);
-    dv_file_unmap(map.at, map.len);
-    return st;
+    if (st != DV_OK) {
+        dv_file_unmap(map.at, map.len);
+        return st;
+    }
+    (*out)->file = map.at;
+    (*out)->file_bytes = map.len;
+    return DV_OK;
 }
 
 dv_status dv_onnx_load(dv_onnx **out, const char *path,
@@ -513,6 +517,7 @@ void dv_onnx_destroy(dv_onnx *m)
         return;
     for (int32_t i = 0; i < m->n_maps; i++)
         dv_file_unmap(m->maps[i].at, m->maps[i].len);
+    dv_file_unmap(m->file, m->file_bytes);
     dv_program_destroy(m->program);
     dv_arena arena = m->arena;
     dv_arena_free(&arena);

@@ -2,6 +2,7 @@
 // graphs inside attributes are followed to a limited depth.
 #include "onnx/model.h"
 #include "base/dtype.h"
+#include "base/filemap.h"
 #include "base/math.h"
 #include "base/plural.h"
 #include <inttypes.h>
@@ -284,17 +285,24 @@ dv_status dv_onnx_elements(const void **out, const dv_onnx_tensor *t,
                        "tensor '%s' has %" PRId64 " bytes by its shape and %zu "
                        "in the file",
                        t->name, bytes, t->raw ? t->raw_len : t->message_len);
+    if (t->raw && (uintptr_t)t->raw % (uintptr_t)size == 0) {
+        *out = t->raw;
+        return DV_OK;
+    }
     uint8_t *data = dv_arena_buffer(arena, (size_t)bytes + 1);
     if (!data)
         return dv_nomem(diag);
-    if (t->raw)
+    if (t->raw) {
         memcpy(data, t->raw, t->raw_len);
-    else if (read_list(t, (uint32_t)types[t->type].list, (size_t)size, data,
-                       n) != n)
+        // The file's copy is not read again.
+        dv_file_map_drop(t->raw, t->raw_len);
+    } else if (read_list(t, (uint32_t)types[t->type].list, (size_t)size, data,
+                         n) != n) {
         return dv_fail(diag, DV_E_FORMAT, (dv_loc){src, DV_FILE},
                        "tensor '%s' does not have the %" PRId64
                        " element%s of its shape",
                        t->name, n, DV_PLURAL(n, "", "s"));
+    }
     *out = data;
     return DV_OK;
 }

@@ -120,7 +120,8 @@ const char *dv_onnx_type_name(int32_t type);
 // bool is stored as an i8 of 0 or 1.
 int dv_onnx_dtype(int32_t type);
 // Returns the elements of a tensor in the layout of its dtype, dense and
-// row-major. `external` are the bytes of its external data, or NULL.
+// row-major: those in the bytes that were read, if they are raw data and
+// aligned for the type, or else a copy in the arena.
 dv_status dv_onnx_elements(const void **out, const dv_onnx_tensor *t,
                            const dv_source *src, dv_arena *arena,
                            dv_diag *diag);

@@ -33,6 +33,10 @@ struct dv_onnx {
     dv_program *program;
     struct dv_onnx_map *maps;
     int32_t n_maps;
+    // The map of the model's file, in which weights lie; NULL: the model was
+    // imported from memory of the caller.
+    const void *file;
+    size_t file_bytes;
     dv_onnx_binding *weights, *inputs, *outputs;
     int n_weights, n_inputs, n_outputs;
 };
