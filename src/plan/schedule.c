@@ -220,10 +220,28 @@ static dv_status read_tile_pin(dv_schedule_pins *to, const dv_op *o,
     int64_t n = strtoll(colon + 1, &end, 10);
     if (end == colon + 1 || *end || n < 1 || n > dv_var_len(o, v))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "pin %s: the size of a tile along %s is 1 to %" PRId64,
+                       "pin %s: the size of a tile along %s is a whole number "
+                       "from 1 to %" PRId64,
                        pin, o->vars[v].name, dv_var_len(o, v));
     to->tiled |= 1u << v;
     to->tile[v] = n;
+    return DV_OK;
+}
+
+// Fails if an earlier pin sets another value for what pin number k sets: the
+// kernel of the same op, or the size of a tile along the same variable.
+static dv_status check_again(const dv_plan_options *options, size_t k,
+                             dv_diag *diag)
+{
+    const char *pin = options->pins[k], *equals = strrchr(pin, '=');
+    const char *colon = strrchr(equals, ':');
+    size_t set = (size_t)((colon ? colon : equals) - pin);
+    for (size_t i = 0; i < k; i++) {
+        const char *other = options->pins[i];
+        if (!strncmp(other, pin, set + 1) && strcmp(other, pin) != 0)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "pins %s and %s contradict each other", other, pin);
+    }
     return DV_OK;
 }
 
@@ -247,6 +265,7 @@ dv_status dv_schedule_read_pins(dv_schedule_pins **out, dv_plan *plan,
                 (*out)[i] = (dv_schedule_pins){.kind = -1};
         }
         DV_TRY(dv_pin_find_op(&op, plan, pin, (size_t)(dot - pin), diag));
+        DV_TRY(check_again(options, k, diag));
         DV_TRY(kernel ? read_kernel_pin(&(*out)[op], pin, diag)
                       : read_tile_pin(&(*out)[op], &p->ops[op], pin, diag));
         const dv_schedule_pins *to = &(*out)[op];

@@ -36,7 +36,7 @@ done
 for pin in scores:q=2 scores.tile=q:2; do
     expect 2 "pin $pin: op scores has no such variable; there are i, j " "$divvy" plan p.dv --pin $pin
 done
-expect 2 'the size of a tile along i is 1 to 8 ' "$divvy" plan p.dv --pin scores.tile=i:9
+expect 2 'the size of a tile along i is a whole number from 1 to 8 ' "$divvy" plan p.dv --pin scores.tile=i:9
 expect 2 'it takes a variable of scores and a size' "$divvy" plan p.dv --pin scores.tile=9
 expect 2 "weight cannot be a constant: there is no such tensor; did you mean 'weights'?" \
     "$divvy" plan p.dv --const weight
