@@ -186,10 +186,53 @@ int cli_rank_is_given(cli_plan_args *args)
     return 0;
 }
 
+// A plan that is read, as text.
+typedef struct plan_text {
+    const char *path, *text;
+    size_t len;
+} plan_text;
+
+// Returns why no pass can follow an option for this target, as the end of a
+// sentence about it; NULL: the pass can.
+static const char *why_never(const dv_target *t, const char *option,
+                             const char *pass)
+{
+    if (!strcmp(pass, "schedule") && !dv_target_runs_here(t))
+        return "is simulated and has no kernels to pin";
+    if (!strcmp(option, "order") && !t->tile_rows)
+        return "does not compute on tiles that could be ordered";
+    return NULL;
+}
+
+// Fails because the pass that reads an option is done in a plan. The message
+// has the `divvy plan` command that runs the pass again, unless that would
+// fail.
+static dv_status refuse_option(const plan_text *from, const char *option,
+                               const char *pass, dv_diag *diag)
+{
+    dv_plan *plan = NULL;
+    dv_status st = dv_plan_parse(&plan, from->text, from->len, from->path, NULL,
+                                 NULL, NULL);
+    const dv_target *t = st == DV_OK ? &plan->target : NULL;
+    const char *never = t ? why_never(t, option, pass) : NULL;
+    if (never)
+        st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                     "--%s has no effect: %s is a plan for %s, which %s",
+                     option, from->path, t->name, never);
+    else
+        st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                     "--%s has no effect: %s is a plan in which pass %s is "
+                     "done; divvy plan %s --start-at %s --%s VALUE runs it "
+                     "again",
+                     option, from->path, pass, from->path,
+                     strcmp(pass, "divide") ? pass : "joint", option);
+    dv_plan_destroy(plan);
+    return st;
+}
+
 // The file is a plan, so that only the passes from --start-at on run again.
-// Rejects options that none of them reads, which would have no effect. The
-// message has the `divvy plan` command that runs the right pass.
-static dv_status check_effects(const char *path, const cli_plan_args *args,
+// Rejects options that none of them reads, which would have no effect.
+static dv_status check_effects(const plan_text *from, const cli_plan_args *args,
                                dv_diag *diag)
 {
     const dv_plan_options *o = &args->options;
@@ -227,14 +270,7 @@ static dv_status check_effects(const char *path, const cli_plan_args *args,
     int first = args->start_at ? dv_pass_find(args->start_at) : DV_N_PASSES;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].given && first > dv_pass_find(rows[i].pass))
-            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                           "--%s has no effect: %s is a plan in which pass %s "
-                           "is done; divvy plan %s --start-at %s --%s VALUE "
-                           "runs it again",
-                           rows[i].option, path, rows[i].pass, path,
-                           strcmp(rows[i].pass, "divide") ? rows[i].pass
-                                                          : "joint",
-                           rows[i].option);
+            return refuse_option(from, rows[i].option, rows[i].pass, diag);
     return DV_OK;
 }
 
@@ -283,7 +319,8 @@ static dv_status read_plan(const char *path, const char *text, size_t len,
     if (args->target || params->n)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "%s is a plan: its target and params are fixed", path);
-    DV_TRY(check_effects(path, args, diag));
+    const plan_text from = {path, text, len};
+    DV_TRY(check_effects(&from, args, diag));
     DV_TRY(dv_plan_parse(&out->plan, text, len, path, args->start_at, options,
                          diag));
     // With options.rank 0, the pass dist keeps the rank of the plan, so a rank

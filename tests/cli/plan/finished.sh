@@ -49,6 +49,13 @@ no_effect spyre.plan bar e
 no_effect team.plan bar e
 "$divvy" plan "$source/examples/matmul.dv" -t wormhole -o grid.plan || exit 1
 no_effect grid.plan order row_major
+# No command is named if the target takes the option in no plan.
+for c in 'run' 'bench --seconds 0' 'report'; do
+    # shellcheck disable=SC2086 # the command is several words
+    expect 2 'spyre.plan is a plan for spyre, which is simulated and has no kernels to pin' "$divvy" $c spyre.plan --pin y.kernel=strip
+    # shellcheck disable=SC2086 # the command is several words
+    expect 2 'spyre.plan is a plan for spyre, which does not compute on tiles that could be ordered' "$divvy" $c spyre.plan --order row_major
+done
 for option in team=2 devices=2 grid=2x1 scratch=off policy=static; do
     rm -rf out
     expect 2 'has no effect' "$divvy" emit spyre.plan -o out "--$option"
