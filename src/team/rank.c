@@ -34,6 +34,7 @@ struct dv_rank {
     const dv_program *p; // the team's program
     dv_comm *comm;
     dv_rank_program *part;
+    int32_t n_part_ops;  // number of ops of the rank's program
     const dv_plan *plan; // of the rank's program
     dv_plan *own_plan;   // the same if the team's plan does not have it
     dv_exec *exec;
@@ -241,6 +242,7 @@ static dv_status find_plan(dv_rank *r, const dv_rank_options *o, dv_diag *diag)
     DV_TRY(dv_rank_program_create(&r->part, r->team, r->comm->rank, overlap,
                                   diag));
     const dv_program *p = r->part->p;
+    r->n_part_ops = p->n_ops;
     const char **names = DV_NEW(&r->arena, const char *, p->n_tensors);
     if (!names)
         return dv_nomem(diag);
@@ -491,7 +493,7 @@ dv_dtype dv_rank_type(const dv_rank *r, int32_t op)
     // plans for this machine do not reorder ops, and add some only if it has
     // sticks (fixed-size units of memory).
     int same = dv_target_runs_here(&r->team->target) &&
-               r->plan->ops->n_ops == r->part->p->n_ops;
+               r->plan->ops->n_ops == r->n_part_ops;
     for (int32_t i = 0; i < r->plan->ops->n_ops && same; i++)
         if (r->part->op_of[i] == op)
             return dv_exec_type(r->exec, i);

@@ -84,6 +84,10 @@ grep -q '^  compute .* s on rank [012], ' .out || complain 'bench --team: no tim
 grep -q "^  exchange .* s on rank [012], .*; $moved\$" .out || complain "bench --team: not $moved"
 timed heat.dv --team 3 --json >.out
 [ "$(grep -c '"exchange_s": .* "threads": 1}' .out)" = 3 ] || complain 'bench --team --json: not three ranks'
+# The ranks of a plan are planned again for another number of threads.
+"$divvy" plan heat.dv --team 3 -o team.plan || complain 'plan --team'
+"$divvy" bench team.plan --threads 2 --runs 1 --seconds 0 >.out 2>.err || complain 'bench PLAN --threads'
+grep -q '3 ranks, 2 threads each' .out || complain 'bench PLAN --threads: not two threads'
 expect 2 'times one process' "$divvy" bench heat.dv --team 3 --ops
 expect 2 'spyre is simulated' "$divvy" bench f16.dv -t spyre --ops
 finish
