@@ -256,6 +256,8 @@ dv_status cli_bench_processes(cli_bench_job *j, const char *path,
     if (st == DV_OK) {
         j->executor = "mpi";
         st = measure(&s, prepare(&s, path, args, params));
+        if (st == DV_OK)
+            cli_warnings(s.trouble);
     }
     if (s.comm && s.comm->why[0])
         cli_team_abort(s.comm);

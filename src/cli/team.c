@@ -61,6 +61,13 @@ static dv_status settle(team *t, dv_status st)
     return dv_comm_agree_status(t->comm, st, t->mine, t->j->diag);
 }
 
+// Prints the warnings that rank 0 has collected by itself, each once.
+static void print_warnings(team *t)
+{
+    cli_warnings(t->mine);
+    dv_diag_clear(t->mine);
+}
+
 static dv_status check_pairs(const cli_job *j, dv_diag *diag)
 {
     cli_job with = *j;
@@ -230,6 +237,7 @@ static dv_status judge(team *t, int *code)
                         j->l.plan, j->before, j->after, NULL, &j->arena,
                         t->mine);
     DV_TRY(settle(t, st));
+    print_warnings(t);
     int64_t answer = cli_rank ? 0 : cli_run_report(j);
     st = t->comm->ops->share(t->comm, 0, &answer, (int64_t)sizeof answer);
     *code = (int)answer;
@@ -240,6 +248,7 @@ static dv_status work(team *t, const char *path, const cli_plan_args *args,
                       const cli_params *params, int *code)
 {
     DV_TRY(settle(t, load(t, path, args, params)));
+    print_warnings(t);
     DV_TRY(dv_rank_compare(t->rank, "started", t->j->diag));
     DV_TRY(settle(t, whole_tensors(t)));
     DV_TRY(run(t));

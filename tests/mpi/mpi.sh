@@ -27,6 +27,14 @@ done
 
 run 2 "$team" single || fail "MPI for one thread"
 
+# -- warnings: printed once, by rank 0
+printf 'input x: f32[64]\nz[i] = x[i] * 2\ny[i] = x[i] + 1\noutput y\n' >"$tmp/dead.dv"
+for command in run 'bench --runs 1 --seconds 0'; do
+    # shellcheck disable=SC2086
+    run 2 "$divvy" $command "$tmp/dead.dv" || fail "$command with a warning"
+    [ "$(grep -c 'warning\[dead\]: z reaches no output' "$tmp/err")" = 1 ] || fail "$command: not one warning"
+done
+
 # -- programs: verified, reported by rank 0 alone, with the same bits. Other
 # numbers of ranks have been tried above.
 # Scalars are sums over all ranks, which are added in another order.
