@@ -200,7 +200,8 @@ static dv_status run_team(cli_job *j)
                                dv_plan_team_size(&j->l.plan->team));
         moved.ranks = j->rank_moved;
     }
-    dv_status st = dv_team_run_as(j->l.plan, NULL, data, &moved, j->diag);
+    dv_rank_options options = {.threads = (int32_t)j->l.options.threads};
+    dv_status st = dv_team_run_as(j->l.plan, &options, data, &moved, j->diag);
     j->team_bytes = moved.bytes;
     j->team_messages = moved.messages;
     free(data);
