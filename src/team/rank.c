@@ -286,12 +286,20 @@ static dv_status make_rank(dv_rank *r, const dv_rank_options *o, dv_diag *diag)
 dv_status dv_rank_create(dv_rank **out, const dv_plan *plan, dv_comm *comm,
                          const dv_rank_options *options, dv_diag *diag)
 {
-    if (dv_plan_team_size(&plan->team) != comm->size || !plan->team.n_axes)
+    int64_t n = comm->size;
+    if (!plan->team.n_axes)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "the plan is not for a team of processes, as runs with "
+                       "mpirun, --checkpoint or --resume need it: plan the "
+                       "program for a team of %" PRId64
+                       " (divvy plan PROGRAM --team %" PRId64 ")",
+                       n, n);
+    if (dv_plan_team_size(&plan->team) != n)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "the plan is for a team of %" PRId64
-                       ", there are %" PRId64 " ranks",
-                       plan->team.n_axes ? dv_plan_team_size(&plan->team) : 0,
-                       comm->size);
+                       ", there %s %" PRId64 " rank%s",
+                       dv_plan_team_size(&plan->team),
+                       DV_PLURAL(n, "is", "are"), n, DV_PLURAL(n, "", "s"));
     if (comm->one_thread && options && options->threads > 1)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "%d thread%s: MPI was initialized for one; "

@@ -22,6 +22,21 @@ has 'resumed from state, where 8 iterations of the repeat were done' "$hash" 've
 expect 0 '' "$divvy" run heat.dv
 has "$hash"
 
+# A plan must be one for a team, here of this process alone.
+"$divvy" plan heat.dv -o alone.plan && "$divvy" plan heat.dv --team 1 -o one.plan && "$divvy" plan heat.dv --team 2 -o two.plan || complain plan
+for option in '--resume state' '--checkpoint other'; do
+    # shellcheck disable=SC2086 # the option is two words
+    expect 2 'not for a team of processes, .*(divvy plan PROGRAM --team 1)' "$divvy" run alone.plan $option
+    # shellcheck disable=SC2086
+    expect 2 'for a team of 2, there is 1 rank$' "$divvy" run two.plan $option
+done
+expect 0 '' "$divvy" run one.plan --resume state
+has "$hash"
+# Without mpirun, its ranks are planned again for the threads that are asked for.
+expect 0 '' "$divvy" run two.plan --threads 2 --verify
+has "$hash" 'verify: ok'
+rm alone.plan one.plan two.plan
+
 # What does not fit is named, and nothing is left behind.
 expect 1 'other params: it has N = 20, T = 9; this run has N = 20, T = 10' "$divvy" run heat.dv --set T=10 --resume state
 grep -q 'rank' .err && complain "a process alone speaks of ranks"
