@@ -20,7 +20,8 @@
 //       one in every operand; an op with indirect indices is guarded, and
 //       those of its write depend on no variable; an extern op has no kernel;
 //       the epilogue of a product is after the parts of its sum if and only if
-//       tiles cut the sum
+//       tiles cut the sum; one in the kernel adds at most one tensor of floats
+//       and applies relu, in the type of the sums
 //   C26 an inlined op computes one value per element of a temporary, without a
 //       reduction and without rounding when it would be stored; only later ops
 //       of its group read the temporary, and they run row by row or are inlined
@@ -377,6 +378,9 @@ static int index_depends_on(const dv_op *o, int v)
     return 0;
 }
 
+// The functions below find properties of accesses anew, although ir/access.c
+// has such functions: planners and executors decide by those, so that a mistake
+// in them must not hide here, too.
 static int has_border(const dv_op *o)
 {
     int any = 0;
@@ -477,6 +481,51 @@ static dv_status check_loops(const dv_plan *plan, const use *uses, int32_t op,
     return check_collapse(plan, uses, op, at, diag);
 }
 
+// Returns whether e is a function with this number.
+static int applies(const dv_expr *e, dv_fn fn)
+{
+    return e->kind == DV_EXPR_APPLY && e->fn == fn;
+}
+
+// Returns whether the kernel of a product can compute what the op makes of its
+// sums: it can add one tensor of floats to them and then apply relu.
+static int kernel_can_finish(const dv_program *p, const dv_op *o)
+{
+    const dv_expr *sum = dv_op_reduce(o), *e = o->body;
+    if (applies(e, DV_FN_RELU))
+        e = e->arg[0];
+    if (sum->fn != DV_RED_SUM || e == sum)
+        return sum->fn == DV_RED_SUM;
+    for (int i = 0; i < 2 && applies(e, DV_FN_ADD); i++)
+        if (e->arg[i] == sum && e->arg[!i]->kind == DV_EXPR_READ)
+            return dv_is_float(
+                p->tensors[o->reads[e->arg[!i]->read].tensor].dtype);
+    return 0;
+}
+
+// Checks an epilogue that the kernel of a product computes, or its absence: the
+// kernel then stores the results.
+static dv_status check_kernel_epilogue(const dv_plan *plan, int32_t op,
+                                       dv_loc at, dv_diag *diag)
+{
+    const dv_program *p = plan->ops;
+    const dv_op *o = &p->ops[op];
+    const dv_op_schedule *as = &plan->schedule.ops[op];
+    dv_dtype sums = dv_kernel_type(dv_op_compute(p, o));
+    dv_dtype stored = p->tensors[o->write.tensor].dtype;
+    if (!kernel_can_finish(p, o))
+        WRONG(C25,
+              "the kernel of op %s cannot compute its epilogue: a kernel adds "
+              "at most one tensor of floats to sums, then applies relu",
+              o->name);
+    // Matrix instructions also store f32 sums of narrower factors in 16 bits.
+    if (stored != sums &&
+        !(as->sums.pairs && sums == DV_F32 && dv_is_float(stored)))
+        WRONG(C25, "the kernel of op %s makes sums of %s, but the op stores %s",
+              o->name, dv_dtype_get(sums)->name, dv_dtype_get(stored)->name);
+    return DV_OK;
+}
+
 static dv_status check_epilogue(const dv_plan *plan, int32_t op, dv_loc at,
                                 dv_diag *diag)
 {
@@ -492,7 +541,9 @@ static dv_status check_epilogue(const dv_plan *plan, int32_t op, dv_loc at,
     if (as->epilogue == DV_EPILOGUE_NONE && o->body != dv_op_reduce(o))
         WRONG(C25, "op %s computes more than its sums and has no epilogue",
               o->name);
-    return DV_OK;
+    return as->epilogue <= DV_EPILOGUE_KERNEL
+               ? check_kernel_epilogue(plan, op, at, diag)
+               : DV_OK;
 }
 
 // Returns whether the op writes each element once: every dim of the result is
