@@ -79,8 +79,9 @@ static char *text_of(const dv_plan *plan, int checked, int one_rank)
         dv_put(&out, "\n");
     }
     if (was_cut_short(&some))
-        dv_put(&out, "# time limit: it ended the search; the same call may "
-                     "make another plan, one with more time a better one\n");
+        dv_put(&out, "# time limit: it ended the search, so that the same call "
+                     "may make another plan; a longer limit may find a better "
+                     "plan\n");
     if (checked && keeps_nothing(plan))
         dv_put(&out, "# scratch: nothing stays on the cores; --explain says "
                      "why\n");
@@ -302,23 +303,23 @@ static void explain_once(dv_text *out, const dv_plan *plan)
     static const char *const why[] = {
         [DV_NOT_ONCE_OUTPUT] = "it is an output",
         [DV_NOT_ONCE_REPEAT] = "it is in a repeat",
-        [DV_NOT_ONCE_LARGE] = "with it, results like that would take more than "
-                              "64 MiB beyond the constants they replace"};
+        [DV_NOT_ONCE_LARGE] = "with it, what is computed once would take more "
+                              "than 64 MiB in addition to the memory of the "
+                              "constants that are not needed then"};
     const dv_program *p = plan->ops;
     dv_once *once = dv_alloc((size_t)p->n_ops * sizeof *once + 1);
     if (!once || !dv_program_find_once(p, once))
         out->failed = 1;
     for (int32_t i = 0; !out->failed && i < p->n_ops; i++) {
         if (plan->groups[dv_group_of(plan, i)].once)
-            dv_put(
-                out,
-                "%s: computed once, before the first run, because it depends "
-                "on constants only\n",
-                p->ops[i].name);
+            dv_put(out,
+                   "%s: computed once, before the first run: it reads nothing "
+                   "that changes between runs\n",
+                   p->ops[i].name);
         else if (once[i] > DV_ONCE)
             dv_put(out,
-                   "%s: depends on constants only, but is computed in every "
-                   "run: %s\n",
+                   "%s: reads nothing that changes between runs, but is "
+                   "computed in every run: %s\n",
                    p->ops[i].name, why[once[i]]);
     }
     dv_release(once);
@@ -330,11 +331,13 @@ static void put_otherwise(dv_text *out, const dv_division *d)
 {
     if (!d->n_otherwise)
         return;
-    dv_put(out, "    of %" PRId64 " plan%s that cut%s it otherwise the best ",
+    dv_put(out,
+           "    the best of %" PRId64 " plan%s that cut%s this op in another "
+           "way ",
            d->n_otherwise, DV_PLURAL(d->n_otherwise, "", "s"),
            DV_PLURAL(d->n_otherwise, "s", ""));
     if (d->otherwise_us == 0)
-        dv_put(out, "takes as long");
+        dv_put(out, "takes as long as this plan");
     else
         dv_put(out, "takes %.4g us %s", fabs(d->otherwise_us),
                d->otherwise_us > 0 ? "longer" : "less");

@@ -10,7 +10,7 @@ cp .out json
 
 # Every op of this program has other divisions, which were compared.
 ops=$(grep -c '^[a-z]*: .* on [0-9]* of 32 cores' text)
-others=$(grep -c '^    of [0-9]* plans\{0,1\} that cuts\{0,1\} it otherwise the best takes ' text)
+others=$(grep -c '^    the best of [0-9]* plans\{0,1\} that cuts\{0,1\} this op in another way takes ' text)
 [ "$ops" = 5 ] && [ "$others" = "$ops" ] || complain "$ops ops, $others with another plan"
 
 # Residents have a reason and what they save; x is read by two ops of which one
