@@ -334,6 +334,12 @@ typedef struct dv_nest_tiles {
 // the dimension in *bad, if a dimension is marked as the inside of tiles, but
 // no dimension before it steps over all of it.
 int dv_nest_tiles_of(const dv_nest *n, dv_nest_tiles *out, int *bad);
+// Returns whether every tile in the nest of an op belongs to a loop over its
+// own variables. dv_nest_tiles_of matches tiles with loops by strides alone,
+// and strides of different variables may coincide. The innermost tile may have
+// more variables than the loops around it, if dimensions inside the kernel were
+// collapsed.
+int dv_nest_tiles_are_right(const dv_nest *n);
 // Returns whether the nest has tiles or packs an operand.
 int dv_nest_is_tiled(const dv_nest *n);
 // Returns whether any dimension is shared (run by threads) or prim (inside the

@@ -104,20 +104,6 @@ static void join_neighbours(dv_nest *n)
     }
 }
 
-// Returns whether every tile belongs to a loop of the same variable. Tiles are
-// matched to loops by stride alone, and strides may coincide.
-static int tiles_are_right(const dv_nest *n)
-{
-    dv_nest_tiles t;
-    int bad;
-    if (!dv_nest_tiles_of(n, &t, &bad))
-        return 0;
-    for (int i = 0; i < n->n_dims; i++)
-        if (t.outer[i] >= 0 && n->dims[t.outer[i]].off != n->dims[i].off)
-            return 0;
-    return 1;
-}
-
 int dv_sums_apply(const dv_sum_order *s, dv_nest *n)
 {
     int64_t size[2 * DV_MAX_VARS];
@@ -150,7 +136,8 @@ int dv_sums_apply(const dv_sum_order *s, dv_nest *n)
         join_neighbours(&out);
     out.k_order = DV_K_AS_IT_IS;
     out.dot = s->dot ? DV_DOT_ALWAYS : DV_DOT_NEVER;
-    if (!out.n_dims || !tiles_are_right(&out) || dv_nest_check(&out, NULL))
+    if (!out.n_dims || !dv_nest_tiles_are_right(&out) ||
+        dv_nest_check(&out, NULL))
         return 0;
     dv_nest_copy(n, &out);
     return 1;

@@ -45,6 +45,18 @@ int dv_nest_tiles_of(const dv_nest *n, dv_nest_tiles *out, int *bad)
     return 1;
 }
 
+int dv_nest_tiles_are_right(const dv_nest *n)
+{
+    dv_nest_tiles t;
+    int bad;
+    if (!dv_nest_tiles_of(n, &t, &bad))
+        return 0;
+    for (int i = 0; i < n->n_dims; i++)
+        if (t.outer[i] >= 0 && n->dims[t.outer[i]].vars & ~n->dims[i].vars)
+            return 0;
+    return 1;
+}
+
 int dv_nest_is_scheduled(const dv_nest *n)
 {
     for (int i = 0; i < n->n_dims; i++)

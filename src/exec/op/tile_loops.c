@@ -131,21 +131,6 @@ static int make_loop(dv_nest_dim *d, const dv_tile_schedule *as, int32_t i)
     return 1;
 }
 
-// Returns 1 unless a tile loop was matched with an outer loop over other
-// variables. That can happen because nests match them by strides, which may
-// coincide.
-static int tiles_are_right(const dv_nest *n)
-{
-    dv_nest_tiles t;
-    int bad;
-    if (!dv_nest_tiles_of(n, &t, &bad))
-        return 0;
-    for (int i = 0; i < n->n_dims; i++)
-        if (t.outer[i] >= 0 && n->dims[t.outer[i]].vars != n->dims[i].vars)
-            return 0;
-    return 1;
-}
-
 int dv_tile_loops_apply(dv_nest *n, const dv_tile_schedule *as,
                         const dv_sum_order *sums)
 {
@@ -160,7 +145,7 @@ int dv_tile_loops_apply(dv_nest *n, const dv_tile_schedule *as,
     out.pack = (uint8_t)as->pack;
     out.k_order = DV_K_AS_IT_IS;
     out.dot = sums->dot ? DV_DOT_ALWAYS : DV_DOT_NEVER;
-    if (!out.n_dims || !tiles_are_right(&out))
+    if (!out.n_dims || !dv_nest_tiles_are_right(&out))
         return 0;
     dv_nest_copy(n, &out);
     return 1;
