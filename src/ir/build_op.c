@@ -146,6 +146,14 @@ static dv_expr *new_expr(dv_opbuild *o, dv_expr x, uint32_t off)
     return e;
 }
 
+// Makes the application of a function to two expressions; NULL if out of
+// memory, also for one of these.
+static dv_expr *binary(dv_opbuild *o, dv_fn fn, const dv_expr *x,
+                       const dv_expr *y, uint32_t off)
+{
+    return x && y ? new_expr(o, dv_expr_binary(fn, x, y, off), off) : NULL;
+}
+
 // Binds a variable with the range of another, under a name that nothing else
 // has. Returns its number in *v.
 static dv_status bind_like(dv_opbuild *o, const dv_node *of, int *v)
@@ -213,13 +221,7 @@ static dv_status arg_reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
                     .n_args = 1,
                     .vars = UINT32_C(1) << w,
                     .arg = {m}};
-    dv_expr is = {.kind = DV_EXPR_APPLY,
-                  .fn = DV_FN_EQ,
-                  .n_args = 2,
-                  .arg = {x, new_expr(o, most, n->off)}};
-    dv_expr is_nan = is;
-    is_nan.fn = DV_FN_NE;
-    is_nan.arg[1] = x;
+    const dv_expr *top = new_expr(o, most, n->off);
     dv_expr at = {.kind = DV_EXPR_INDEX, .dtype = DV_I64, .read = v};
     dv_expr last = {.kind = DV_EXPR_CONST, .dtype = DV_WEAK_INT};
     o->last[v] = new_expr(o, last, n->off);
@@ -227,10 +229,12 @@ static dv_status arg_reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
                     .fn = DV_FN_SELECT,
                     .n_args = 3,
                     .arg = {NULL, new_expr(o, at, n->off), o->last[v]}};
-    if (!is.arg[1] || !pick.arg[1] || !pick.arg[2])
+    if (!top || !pick.arg[1] || !pick.arg[2])
         return dv_nomem(o->b->diag);
     for (int i = !real; i < 2; i++) {
-        pick.arg[0] = new_expr(o, i ? is : is_nan, n->off);
+        // x == top, and x != x, which finds NaN.
+        pick.arg[0] = i ? binary(o, DV_FN_EQ, x, top, n->off)
+                        : binary(o, DV_FN_NE, x, x, n->off);
         const dv_expr *made = pick.arg[0] ? new_expr(o, pick, n->off) : NULL;
         if (!made)
             return dv_nomem(o->b->diag);
@@ -318,21 +322,10 @@ static dv_expr *identity(dv_opbuild *o, dv_reducer red, int type, uint32_t off)
     x.value = -ldexp(1, 53);
     factor.value = 1024;
     one.value = -1;
-    dv_expr least = {.kind = DV_EXPR_APPLY,
-                     .fn = DV_FN_MUL,
-                     .n_args = 2,
-                     .arg = {new_expr(o, x, off), new_expr(o, factor, off)}};
-    if (!least.arg[0] || !least.arg[1])
-        return NULL;
-    if (zero < 0)
-        return new_expr(o, least, off);
-    dv_expr greatest = {
-        .kind = DV_EXPR_APPLY,
-        .fn = DV_FN_SUB,
-        .n_args = 2,
-        .arg = {new_expr(o, one, off), new_expr(o, least, off)}};
-    return greatest.arg[0] && greatest.arg[1] ? new_expr(o, greatest, off)
-                                              : NULL;
+    dv_expr *least = binary(o, DV_FN_MUL, new_expr(o, x, off),
+                            new_expr(o, factor, off), off);
+    return zero < 0 ? least
+                    : binary(o, DV_FN_SUB, new_expr(o, one, off), least, off);
 }
 
 // Applies a reducer's bound: terms outside it become the identity, so that

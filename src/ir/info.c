@@ -230,6 +230,18 @@ int8_t dv_expr_type(const dv_expr *e)
     return (int8_t)(real && t == DV_WEAK_INT ? DV_WEAK_FLOAT : t);
 }
 
+dv_expr dv_expr_binary(dv_fn fn, const dv_expr *x, const dv_expr *y,
+                       uint32_t off)
+{
+    dv_expr e = {.kind = DV_EXPR_APPLY,
+                 .fn = (uint8_t)fn,
+                 .n_args = 2,
+                 .off = off,
+                 .arg = {x, y}};
+    e.dtype = dv_expr_type(&e);
+    return e;
+}
+
 uint32_t dv_expr_free_vars(const dv_op *op, const dv_expr *e)
 {
     if (e->kind == DV_EXPR_READ)

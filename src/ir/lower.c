@@ -170,13 +170,9 @@ static dv_status not_zero(dv_lowering *lw, const dv_expr *e,
                           const dv_expr **out)
 {
     dv_expr zero = {.kind = DV_EXPR_CONST, .dtype = DV_WEAK_INT, .off = e->off};
-    dv_expr ne = {
-        .kind = DV_EXPR_APPLY, .fn = DV_FN_NE, .n_args = 2, .off = e->off};
     dv_expr *right, *both;
     DV_TRY(dv_lower_expr(lw, &zero, &right));
-    ne.arg[0] = e;
-    ne.arg[1] = right;
-    ne.dtype = dv_expr_type(&ne);
+    dv_expr ne = dv_expr_binary(DV_FN_NE, e, right, e->off);
     DV_TRY(dv_lower_expr(lw, &ne, &both));
     *out = both;
     return DV_OK;
@@ -358,13 +354,11 @@ static int is_narrow(dv_dtype t)
 static dv_status add_more(dv_lowering *lw, int keep, const dv_expr *more,
                           const dv_expr **out)
 {
-    const dv_expr add = {
-        .kind = DV_EXPR_APPLY, .fn = DV_FN_ADD, .n_args = 2, .off = more->off};
     const dv_expr *sum = *out;
     if (!keep)
         DV_TRY(dv_lower_hoist_as(lw, sum, DV_I32, &sum));
-    const dv_expr *both[2] = {sum, more};
-    return rebuild(lw, &add, both, out);
+    dv_expr add = dv_expr_binary(DV_FN_ADD, sum, more, more->off);
+    return rebuild(lw, &add, add.arg, out);
 }
 
 // Lowers e, the sum or mean of `product`. `keep` is 1 if the reducer may stay
@@ -374,10 +368,7 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
                           const dv_expr *product, int keep, uint32_t inner,
                           const dv_expr **out)
 {
-    dv_expr left = *e, mul = {.kind = DV_EXPR_APPLY,
-                              .fn = DV_FN_MUL,
-                              .n_args = 2,
-                              .off = e->off};
+    dv_expr left = *e;
     const dv_expr *outside;
     // A hoisted reducer (one with an op of its own) loops only over the
     // variables it depends on.
@@ -412,8 +403,8 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
         return keep || (*out)->kind != DV_EXPR_REDUCE
                    ? DV_OK
                    : hoist_part(lw, *out, out);
-    const dv_expr *both[2] = {outside, *out};
-    return rebuild(lw, &mul, both, out);
+    dv_expr mul = dv_expr_binary(DV_FN_MUL, outside, *out, e->off);
+    return rebuild(lw, &mul, mul.arg, out);
 }
 
 // If e applies a function that cannot be computed in floats to integers, makes

@@ -144,13 +144,10 @@ dv_status dv_lower_scan(dv_lowering *lw, const dv_expr *e, const dv_expr *arg,
     const dv_expr *sofar;
     DV_TRY(hoist(lw, e, type, s.operand, &sofar));
     for (int64_t by = 1; by < v->end - v->begin; by *= 2) {
-        dv_expr *both, step = {.kind = DV_EXPR_APPLY,
-                               .fn = (uint8_t)step_fn((dv_reducer)e->fn),
-                               .n_args = 2,
-                               .off = e->off};
-        step.arg[0] = sofar;
-        DV_TRY(shifted(lw, &s, sofar, s.var, s.back ? by : -by, &step.arg[1]));
-        step.dtype = dv_expr_type(&step);
+        const dv_expr *before;
+        DV_TRY(shifted(lw, &s, sofar, s.var, s.back ? by : -by, &before));
+        dv_expr *both, step = dv_expr_binary(step_fn((dv_reducer)e->fn), sofar,
+                                             before, e->off);
         DV_TRY(dv_lower_expr(lw, &step, &both));
         DV_TRY(hoist(lw, e, type, both, &sofar));
     }

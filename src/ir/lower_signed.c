@@ -46,14 +46,9 @@ static int is_unsigned(const dv_lowering *lw, const dv_expr *e,
 static dv_status apply(dv_lowering *lw, dv_fn fn, const dv_expr *x,
                        const dv_expr *y, const dv_expr **out)
 {
-    const dv_expr like = {.kind = DV_EXPR_APPLY,
-                          .fn = (uint8_t)fn,
-                          .n_args = 2,
-                          .off = x->off,
-                          .arg = {x, y}};
+    const dv_expr like = dv_expr_binary(fn, x, y, x->off);
     dv_expr *e;
     DV_TRY(dv_lower_expr(lw, &like, &e));
-    e->dtype = dv_expr_type(e);
     *out = e;
     return DV_OK;
 }

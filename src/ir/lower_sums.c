@@ -60,13 +60,8 @@ static dv_status multiply(product *p, uint32_t which, const dv_expr *like,
             *out = p->at[i];
             continue;
         }
-        dv_expr *both, mul = {.kind = DV_EXPR_APPLY,
-                              .fn = DV_FN_MUL,
-                              .n_args = 2,
-                              .off = like->off};
-        mul.arg[0] = *out;
-        mul.arg[1] = p->at[i];
-        mul.dtype = dv_expr_type(&mul);
+        dv_expr *both,
+            mul = dv_expr_binary(DV_FN_MUL, *out, p->at[i], like->off);
         DV_TRY(dv_lower_expr(p->lw, &mul, &both));
         *out = both;
     }

@@ -443,6 +443,10 @@ static inline dv_dtype dv_kernel_type(dv_compute_type c)
 // Returns the type of an APPLY or REDUCE node, derived from the types of its
 // arguments.
 int8_t dv_expr_type(const dv_expr *e);
+// Returns the application of a function to two expressions, with its type;
+// `off` is its source position.
+dv_expr dv_expr_binary(dv_fn fn, const dv_expr *x, const dv_expr *y,
+                       uint32_t off);
 // Evaluates a function on doubles (x, y, z are its arguments), and one step of
 // a reducer on an accumulator (ir/eval.c).
 double dv_fn_apply(dv_fn fn, double x, double y, double z);

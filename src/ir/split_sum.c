@@ -95,11 +95,8 @@ int dv_op_take_results(dv_expr_part *out, const dv_op *op, int8_t type,
     e[1] = (dv_expr){.kind = DV_EXPR_CONST,
                      .dtype = DV_WEAK_FLOAT,
                      .value = dv_op_points_double(op, sum->vars)};
-    e[2] = (dv_expr){.kind = DV_EXPR_APPLY,
-                     .fn = DV_FN_DIV,
-                     .n_args = 2,
-                     .dtype = type,
-                     .arg = {&e[0], &e[1]}};
+    e[2] = dv_expr_binary(DV_FN_DIV, &e[0], &e[1], sum->off);
+    e[2].dtype = type;
     out->body = copy_expr(out, op->body, sum,
                           &e[sum->fn == DV_RED_MEAN ? 2 : 0], arena);
     return out->body != NULL;
