@@ -80,29 +80,18 @@ static dv_status over_scales(dv_on *cx, const dv_onnx_node *n, dv_on_loop *l,
         DV_TRY(dv_on_norm_axis(cx, dv_on_int(n, "axis", 1), x->n_dims, &axis));
     dv_on_loop_begin(l, cx);
     DV_TRY(dv_on_over(l, x, axes));
-    if (block) {
-        DV_TRY(spread_blocks(cx, &scale, x, axis, block));
-        DV_TRY(dv_on_use(l, scale, axes));
-        if (zero) {
-            DV_TRY(spread_blocks(cx, &zero, x, axis, block));
-            DV_TRY(dv_on_use(l, zero, axes));
-        }
-        dv_on_start(l);
-        t[0] = dv_on_read(l, x, axes);
-        t[1] = dv_on_read(l, scale, axes);
-        t[2] = zero ? dv_on_read(l, zero, axes) : NULL;
-        return l->status;
-    }
-    DV_TRY(scale_axes(cx, scale, axis, s_axes));
-    DV_TRY(dv_on_use(l, scale, s_axes));
-    if (zero) {
-        DV_TRY(scale_axes(cx, zero, axis, s_axes));
-        DV_TRY(dv_on_use(l, zero, s_axes));
+    // Numbers by blocks are read along all axes of x, others along one or none.
+    const int *along = block ? axes : s_axes;
+    dv_on_value **both[2] = {&scale, &zero};
+    for (int i = 0; i < (zero ? 2 : 1); i++) {
+        DV_TRY(block ? spread_blocks(cx, both[i], x, axis, block)
+                     : scale_axes(cx, *both[i], axis, s_axes));
+        DV_TRY(dv_on_use(l, *both[i], along));
     }
     dv_on_start(l);
     t[0] = dv_on_read(l, x, axes);
-    t[1] = dv_on_read(l, scale, s_axes);
-    t[2] = zero ? dv_on_read(l, zero, s_axes) : NULL;
+    t[1] = dv_on_read(l, scale, along);
+    t[2] = zero ? dv_on_read(l, zero, along) : NULL;
     return l->status;
 }
 
