@@ -73,18 +73,18 @@ static dv_status place_results(dv_exec *x, dv_diag *diag)
     const dv_program *p = x->plan->ops;
     x->once = DV_NEW(&x->arena, void *, p->n_tensors);
     x->once_owned = DV_NEW(&x->arena, void *, p->n_tensors);
-    x->kept_at = DV_NEW(&x->arena, int64_t, p->n_tensors);
-    if (!x->once || !x->once_owned || !x->kept_at)
+    x->result_at = DV_NEW(&x->arena, int64_t, p->n_tensors);
+    if (!x->once || !x->once_owned || !x->result_at)
         return dv_nomem(diag);
-    x->kept_bytes = 0;
+    x->results_bytes = 0;
     for (int32_t t = 0; t < p->n_tensors; t++)
-        x->kept_at[t] = -1;
+        x->result_at[t] = -1;
     for (int32_t i = 0; i < p->n_ops; i++) {
         int32_t t = p->ops[i].write.tensor;
         if (!stores_once(x, i) || is_only_packed(x, t))
             continue;
-        x->kept_at[t] = x->kept_bytes;
-        x->kept_bytes += dv_round_up(dv_tensor_bytes(&p->tensors[t]), LINE);
+        x->result_at[t] = x->results_bytes;
+        x->results_bytes += dv_round_up(dv_tensor_bytes(&p->tensors[t]), LINE);
     }
     return DV_OK;
 }
@@ -116,8 +116,8 @@ void dv_exec_drop_once(dv_exec *x)
         if (x->once[t])
             set_result(x, t, NULL);
     }
-    dv_packed_release(x->kept);
-    x->kept = NULL;
+    dv_packed_release(x->results);
+    x->results = NULL;
 }
 
 void dv_exec_free_once(dv_exec *x)
@@ -162,7 +162,7 @@ static dv_status put_key(dv_text *key, const dv_exec *x, dv_diag *diag)
         dv_op_schedule_print(key, p, i, &is);
         for (int v = 0; v < o->n_vars; v++)
             dv_put(key, " %" PRId64, x->plan->slices[i][v]);
-        dv_put(key, " %" PRId64 "\n", x->kept_at[o->write.tensor]);
+        dv_put(key, " %" PRId64 "\n", x->result_at[o->write.tensor]);
         put_tensor(key, x, o->write.tensor);
         for (int r = 0; r < o->n_reads; r++)
             put_tensor(key, x, o->reads[r].tensor);
@@ -171,20 +171,21 @@ static dv_status put_key(dv_text *key, const dv_exec *x, dv_diag *diag)
 }
 
 // Points to the results in the memory that execs share.
-static void use_kept(dv_exec *x)
+static void use_results(dv_exec *x)
 {
     for (int32_t t = 0; t < x->plan->ops->n_tensors; t++)
-        if (x->kept_at[t] >= 0)
-            set_result(x, t, (char *)dv_packed_data(x->kept) + x->kept_at[t]);
+        if (x->result_at[t] >= 0)
+            set_result(x, t,
+                       (char *)dv_packed_data(x->results) + x->result_at[t]);
 }
 
 static dv_status allocate(dv_exec *x, dv_diag *diag)
 {
     const dv_program *p = x->plan->ops;
-    x->kept = dv_packed_create(x->kept_bytes);
-    if (!x->kept)
+    x->results = dv_packed_create(x->results_bytes);
+    if (!x->results)
         return dv_nomem(diag);
-    use_kept(x);
+    use_results(x);
     for (int32_t i = 0; i < p->n_ops; i++) {
         int32_t t = p->ops[i].write.tensor;
         if (!stores_once(x, i) || x->once[t])
@@ -216,17 +217,18 @@ static dv_status compute(dv_exec *x, const dv_run *by, dv_diag *diag)
     return st;
 }
 
-// Takes the results that another exec has, if no others are needed.
-static int takes_kept(dv_exec *x, const dv_text *key)
+// Uses the results that another exec has computed, if there are any and all
+// results of this exec are among them. Returns whether it does.
+static int takes_results(dv_exec *x, const dv_text *key)
 {
     const dv_program *p = x->plan->ops;
     for (int32_t i = 0; i < p->n_ops; i++)
-        if (stores_once(x, i) && x->kept_at[p->ops[i].write.tensor] < 0)
+        if (stores_once(x, i) && x->result_at[p->ops[i].write.tensor] < 0)
             return 0;
-    x->kept = dv_packed_find(key);
-    if (x->kept)
-        use_kept(x);
-    return x->kept != NULL;
+    x->results = dv_packed_find(key);
+    if (x->results)
+        use_results(x);
+    return x->results != NULL;
 }
 
 dv_status dv_exec_compute_once(dv_exec *x, const dv_run *by, dv_diag *diag)
@@ -236,12 +238,12 @@ dv_status dv_exec_compute_once(dv_exec *x, const dv_run *by, dv_diag *diag)
         return DV_OK;
     dv_exec_drop_once(x);
     dv_status st = put_key(&key, x, diag);
-    if (st == DV_OK && !takes_kept(x, &key)) {
+    if (st == DV_OK && !takes_results(x, &key)) {
         st = compute(x, by, diag);
         if (st == DV_OK)
-            st = dv_packed_share(&x->kept, &key, diag);
+            st = dv_packed_share(&x->results, &key, diag);
         if (st == DV_OK)
-            use_kept(x);
+            use_results(x);
     }
     dv_text_free(&key);
     return st;

@@ -321,7 +321,7 @@ static dv_status prepare_op(dv_exec *x, int32_t number, int32_t op,
                             .wanted = want_product,
                             .pins = pins,
                             .packs_again = x->called != NULL,
-                            .once = &x->kept,
+                            .once = &x->results,
                             .jit = x->jit,
                             .arena = &x->arena};
     int other = pins->kind >= 0 && pins->kind != DV_KERNEL_PRODUCT;

@@ -189,9 +189,9 @@ struct dv_exec {
     int *written;      // a dv_written, by tensor
     int32_t op_failed; // the op whose preparation has failed; -1: none
     int packed;        // 1 if the constants that the plan packs once are packed
-    // By tensor: the elements of those that are computed once; NULL if they do
-    // not exist yet, or no more. NULL as a whole if this executor computes
-    // nothing once (once.c).
+    // By tensor: the elements of those that are computed once; NULL before they
+    // are computed and after they were freed. NULL as a whole if this executor
+    // computes nothing once (once.c).
     void **once;
     // By tensor: the memory of results that are only packed; NULL for all other
     // tensors. Owned.
@@ -201,8 +201,8 @@ struct dv_exec {
     // everything that the results depend on: execs with the same constants and
     // the same ops that are computed once have the same memory. NULL: nothing
     // is computed yet.
-    dv_packed *kept;
-    int64_t *kept_at, kept_bytes;
+    dv_packed *results;
+    int64_t *result_at, results_bytes;
     dv_group_exec *group; // run-time data, one entry per group
     // Bytes of each thread's memory for tiles, for packed operands, for those
     // that it holds for several tiles, and for copies of operands with a

@@ -63,8 +63,8 @@ typedef struct dv_product_spec {
     // 1 if constants are packed in every run, whatever the schedule says,
     // because the calls of kernels are being recorded.
     int packs_again;
-    // Where the exec has the memory that it shares of what is computed once
-    // (dv_exec.kept).
+    // The address of the pointer to the results that execs share
+    // (dv_exec.results).
     dv_packed *const *once;
     dv_jit *jit;
     dv_arena *arena;

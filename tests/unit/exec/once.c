@@ -178,7 +178,7 @@ TEST(shared)
         is_same(x[i]);
         assert_non_null(x[i]->once[p]);
     }
-    assert_ptr_equal(x[0]->kept, x[1]->kept);
+    assert_ptr_equal(x[0]->results, x[1]->results);
     assert_ptr_equal(x[0]->once[p], x[1]->once[p]);
     assert_null(x[0]->once[w2]); // it is large enough to be packed instead
     // Constants that are bound again, here to other values, are computed from
@@ -195,7 +195,7 @@ TEST(shared)
     assert_memory_equal(got.y, was.y, sizeof was.y);
     run_each_time(&want);
     is_same(x[1]);
-    assert_ptr_not_equal(x[0]->kept, x[1]->kept);
+    assert_ptr_not_equal(x[0]->results, x[1]->results);
     for (int i = 0; i < 2; i++) {
         dv_exec_destroy(x[i]);
         dv_plan_destroy(plan[i]);
