@@ -393,8 +393,9 @@ static void eliminate(dv_cmix *m, const mixed *p)
     m->c->work += n;
 }
 
-// Decides which parts take the proposal's label (`taken`) so that the cost at
-// prices times `factor` is least. Returns whether any part does.
+// Decides which parts take the proposal's label (`taken`), so that the total
+// cost is least if all prices are multiplied by `factor`. Returns whether any
+// part takes it.
 static int solve(dv_cmix *m, double factor)
 {
     int any = 0;

@@ -186,14 +186,14 @@ int cli_rank_is_given(cli_plan_args *args)
     return 0;
 }
 
-// A plan that is read, as text.
+// The text of the plan that is loaded.
 typedef struct plan_text {
     const char *path, *text;
     size_t len;
 } plan_text;
 
-// Returns why no pass can follow an option for this target, as the end of a
-// sentence about it; NULL: the pass can.
+// Returns why the pass of an option cannot run for this target, worded as the
+// end of an error message about the option; NULL: it can.
 static const char *why_never(const dv_target *t, const char *option,
                              const char *pass)
 {

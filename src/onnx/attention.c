@@ -623,9 +623,9 @@ static dv_status get_groups(dv_on *cx, const dv_onnx_node *n, attention *a)
     return DV_OK;
 }
 
-// Sets *out to the number of past keys of each batch, of dims [1 or batch]: all
-// positions up to the number that the input seqlens_k has are in use, and the
-// last ones are those of the new keys. Without past keys, it is 0.
+// Sets *out to the number of past keys of each batch, of dims [1 or batch]. The
+// input seqlens_k has the last position of a key in each batch; the `length`
+// new keys are the last ones. Without past keys, the number is 0.
 static dv_status count_past(dv_on *cx, const dv_onnx_node *n, int64_t length,
                             int64_t total, dv_on_value **out)
 {
@@ -649,8 +649,9 @@ static dv_status count_past(dv_on *cx, const dv_onnx_node *n, int64_t length,
     return dv_on_define(&l, *out, DV_I32, 0, 1, &axis, t);
 }
 
-// Makes *at a table of dims [1 or batch, total]: for each position that of the
-// new key at it, or a new key if it has none.
+// Makes *at a table of dims [1 or batch, total] with the number of the new key
+// at each position. Positions without a new key have the number of some new
+// key, so that every index is in range.
 static dv_status index_new(dv_on *cx, dv_on_value **at, dv_on_value *past,
                            int64_t length, int64_t total)
 {
